@@ -1,4 +1,4 @@
-"""Torch's own state in a graph that is cut into parts: grad mode, autocast, the kernels that attention may use.
+"""Torch's own state in a graph that is cut into parts: grad mode, autocast, the flags by which it chooses kernels.
 
     with torch.autocast("cpu"): t = a * b; y = t @ t          set_autocast_enabled('cpu', True), mul, matmul, ...
     part 0: mul        part 1: matmul                         each sets what its operations were written under, and puts it back
@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.meta_kernels import attention_flags, autocast
+from dynascope.meta_kernels import autocast, kernel_flags
 
 READ: dict[Any, Callable[..., Any]] = {
     torch._C._set_grad_enabled: torch.is_grad_enabled,
     torch.set_autocast_enabled: torch.is_autocast_enabled,
     torch.set_autocast_dtype: torch.get_autocast_dtype,
     torch.set_autocast_cache_enabled: torch.is_autocast_cache_enabled,
-    **attention_flags.GETTER_OF,
+    **kernel_flags.GETTER_OF,
 }
 """For each function that sets a part of the state, the one that reads it."""
 

@@ -457,6 +457,7 @@ def may_be_tied(places: frozenset[Source], tied: frozenset[Source]) -> bool:
 def capture_options(state: RegionState) -> CaptureOptions:
     options, backend = state.options, find_backend(state.options.backend)
     is_own = backend is None or isinstance(backend, GraphCompilers)
+    is_understood = is_own or backend is run_uncompiled
     return CaptureOptions(
         fullgraph=options.fullgraph,
         dynamic=options.dynamic,
@@ -466,7 +467,8 @@ def capture_options(state: RegionState) -> CaptureOptions:
         earlier=dict(state.earlier),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
-        differentiates=is_own or backend is run_uncompiled,
+        differentiates=is_understood,
+        late=is_understood,
         settled=not is_own,
     )
 

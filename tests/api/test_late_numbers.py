@@ -200,6 +200,15 @@ def test_one_graph_for_all_of_them(function, dynamic):
     assert len(dynascope.explain(compiled)(torch.randn(6, 6)).graphs) <= (6 if dynamic and function is listed else 1)
 
 
+@pytest.mark.parametrize("function", SERVED, ids=lambda function: function.__name__)
+def test_graphs_that_run_operator_by_operator_have_them_too(function):
+    compiled = dynascope.compile(function, backend="eager", fullgraph=True)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x = torch.randn(6, 6) if seed != 2 else -torch.rand(6, 6)
+        assert same(outcome(compiled, x.clone(), seed), outcome(function, x.clone(), seed))
+
+
 @pytest.mark.compiler
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_piece_that_is_all_of_it_at_first(dynamic):

@@ -241,3 +241,24 @@ def test_a_copy_of_what_has_defaults_of_none():
     compiled = dynascope.compile(program, fullgraph=True, backend="eager")
     assert torch.equal(compiled(torch.ones(2))[0], torch.full((2,), 24.0))
     assert compiled(torch.ones(2))[1] is None and configuration.names == ["a"]
+
+
+def test_an_ordered_dict_with_what_lies_beside_it():
+    layer = torch.nn.Linear(3, 3)
+
+    def f(x):
+        kept = copy.deepcopy(layer.state_dict())
+        given = collections.OrderedDict(a=x, b=[x, 2])
+        given.tag = [1]
+        made = copy.deepcopy(given)
+        made["a"] += 1
+        made.tag.append(2)
+        same = made["a"] is made["b"][0]
+        tensors = layer(x), given["a"] * 1, made["a"] * 1
+        return *tensors, kept["weight"] is layer.weight, kept._metadata, list(kept), given.tag, made.tag, same
+
+    compiled = dynascope.compile(f, fullgraph=True)
+    x = torch.randn(2, 3)
+    ours, theirs = compiled(x.clone()), f(x.clone())
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other) if isinstance(one, torch.Tensor) else one == other

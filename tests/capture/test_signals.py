@@ -24,7 +24,7 @@ def test_a_question_asked_on_the_way_is_no_failure_of_what_is_computed(monkeypat
     with pytest.raises(Break):
         dispatch.by_numpy(None, max, (), {})
     with pytest.raises(Break) as broken:
-        state_reads.state_read(None, breaks)
+        state_reads.state_read(None, breaks, [])
     assert isinstance(broken.value.reason, DataDependentValue)  # and not that the function is foreign
 
 

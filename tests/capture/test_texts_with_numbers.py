@@ -210,3 +210,57 @@ def test_texts_made_of_such_texts(name):
     compiled = dynascope.compile(program, fullgraph=True)
     for x in TENSORS:
         assert compiled(x)[0] == program(x)[0]
+
+
+class WrittenMeter:
+    def __init__(self):
+        self.val = self.total = 0.0
+
+    def update(self, value):
+        self.val, self.total = value, self.total + value
+
+    def __str__(self):
+        return "{val:.2f} ({total:6.2f})".format(**self.__dict__)
+
+
+def written_meter(x):
+    meter = WrittenMeter()
+    meter.update(x.sum())
+    return str(meter), f"{meter}!"
+
+
+WRITTEN_TENSORS = {
+    "f-string": lambda x: f"loss {x.sum():.3f} {x.mean()}",
+    "format": lambda x: format(x.sum(), "8.2f"),
+    "str.format": lambda x: "{0} {n:.3f} {1:>8}".format(x.sum(), "a", n=x.mean()),
+    "percent": lambda x: "%.3f of %d%%" % (x.sum(), x.argmax()),  # noqa: UP031
+    "percent of one": lambda x: "%5.1f" % x.sum(),  # noqa: UP031
+    "integers": lambda x: f"{x.argmax()} {x.argmax():4d}",
+    "an object's text": written_meter,
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_TENSORS)
+def test_a_tensor_without_dimensions_is_its_number(name):
+    program = WRITTEN_TENSORS[name]
+    compiled = dynascope.compile(lambda x: (x * 2, program(x)), backend="eager", fullgraph=True)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.rand(5)
+        assert compiled(x)[1] == program(x)
+
+
+TEXTS_OF_TENSORS = {
+    "percent": lambda x: "%s" % x.sum(),  # noqa: UP031
+    "repr": lambda x: f"{x.sum()!r}",
+    "of several": lambda x: f"{x}",
+    "attributes": lambda x: "{0.shape} {0}".format(x.sum()),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS_OF_TENSORS)
+def test_what_it_is_as_a_tensor_is_left_to_python(name):
+    program = TEXTS_OF_TENSORS[name]
+    compiled = dynascope.compile(lambda x: (x * 2, program(x)))
+    with dynascope.expected("foreign-value"):
+        assert compiled(torch.ones(3))[1] == program(torch.ones(3))

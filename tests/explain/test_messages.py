@@ -466,11 +466,16 @@ INTERNALS = re.compile(r"__stack|<built-in|0x[0-9a-f]{6,}|@\d{6,}|/site-packages
 QUOTED = re.compile(r"`([^`]+)`")
 
 
+READS_VALUES = re.compile(r"\.item\(\)|\.tolist\(\)|float\(x|nonzero\(|unique\(|\[x > |format\(y|perf_counter|\.count_nonzero")
+"""What a graph of our own and of `eager` has as a part: other backends break there."""
+
+
 def said(text, folder):
     """Every finding of the program whose `f` is compiled, as one block of text."""
     file = Path(folder) / f"program_{next(numbers)}.py"
     source = "import torch\nimport dynascope\n" + textwrap.dedent(text).strip() + "\n"
-    compiled = re.sub(r"^def f\(", "@dynascope.compile(backend='eager')\ndef f(", source, flags=re.M)
+    backend = "lambda graph, inputs: graph.forward" if READS_VALUES.search(text) else "'eager'"
+    compiled = re.sub(r"^def f\(", f"@dynascope.compile(backend={backend})\ndef f(", source, flags=re.M)
     file.write_text(compiled)
     recorder = recording.Recorder(str(file))
     before = recording.use(recorder)

@@ -85,7 +85,7 @@ TOLD = """
     @dynascope.compile(backend="eager")
     def step(x):
         y = x * 2
-        print(f"sum {y.sum()} and {y.mean():.2f}")
+        print(f"sum {y} and {y.mean()!r}")
         return y
 
     for value in (1.0, 2.0, 3.0):

@@ -27,7 +27,7 @@ class GuardLog:
     def __init__(self, user_stack: Callable[[], UserStack]) -> None:
         self.user_stack = user_stack
         self._guards: dict[Any, Guard] = {}
-        self._followed: set[types.BuiltinFunctionType] = set()
+        self._followed: set[Callable[[], Any]] = set()
         self.world = WorldLog()
 
     def add(self, source: Source | None, predicate: Any) -> None:
@@ -48,7 +48,7 @@ class GuardLog:
         if not (isinstance(predicate, CallReturns) and predicate.function in self._followed):
             self._add((), predicate)
 
-    def follow_state(self, function: types.BuiltinFunctionType) -> None:
+    def follow_state(self, function: Callable[[], Any]) -> None:
         """The program itself changes what the function says from now on: only what it says before that is assumed."""
         self.add_state(CallReturns(function, function()))
         self._followed.add(function)

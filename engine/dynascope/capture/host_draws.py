@@ -21,7 +21,7 @@ from dynascope.capture.numpy_numbers import IS_THERE, numpy
 
 @dataclass(frozen=True, eq=False)
 class HostDraw:
-    """`function` is bound to its generator. Arrays come back as tensors; with `of_copy` the function moves what an array
+    """`function` is bound to its generator. Arrays are tensors here, given and come back; with `of_copy` the function moves what an array
     holds, and a copy of its only argument is given to it, and back."""
 
     function: Callable[..., Any]
@@ -36,7 +36,9 @@ class HostDraw:
             array = arguments[0].numpy().copy()
             self.function(array)
             return torch.from_numpy(array)
-        made = self.function(*arguments, **keywords)
+        told = [each.numpy() if isinstance(each, torch.Tensor) else each for each in arguments]
+        named = {name: each.numpy() if isinstance(each, torch.Tensor) else each for name, each in keywords.items()}
+        made = self.function(*told, **named)
         return made if isinstance(made, (int, float)) else torch.from_numpy(made)
 
     @property

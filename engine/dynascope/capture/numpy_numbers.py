@@ -63,3 +63,14 @@ def number_of(function: Callable[..., Any], arguments: tuple, keywords: dict[str
     with noted() as given:
         result = function(*arguments, **keywords)
     return result if not given and type(result) in TYPES | {int, float, bool} else None
+
+
+def is_spread(tensor: torch.Tensor) -> bool:
+    """Whether one element stands at several places (`numpy.broadcast_to`): of such an array nobody may write to one of them."""
+    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def array_of(tensor: torch.Tensor) -> Any:
+    """The array on the same memory, as NumPy would have made it."""
+    made = tensor.numpy()
+    return numpy.broadcast_to(made, made.shape) if is_spread(tensor) else made

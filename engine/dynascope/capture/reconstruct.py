@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture.numpy_numbers import array_of, is_spread
 from dynascope.capture.parts import describe, held_by, parts_of
 from dynascope.capture.protocols.contents import longest
 from dynascope.capture.protocols.overriding import SWITCHES, switch, with_class
@@ -498,7 +499,8 @@ class Rebuilder:
         if value.turned is not None:
             self.call_constant(operator.getitem, value.turned[0], ConstantValue(value.turned[1]))
             return
-        self.call_constant(number_of_array if value.is_number else torch.Tensor.numpy, value.tensor)
+        as_array = array_of if is_spread(value.tensor.example) else torch.Tensor.numpy
+        self.call_constant(number_of_array if value.is_number else as_array, value.tensor)
 
     def load_mode(self, source: ModeSource) -> None:
         self.builder.load_function(torch._C._get_function_stack_at)

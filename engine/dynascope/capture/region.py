@@ -97,6 +97,8 @@ class CaptureOptions:
     records: bool = False
     """Whether the graph is called with gradients on though they are off where the region begins: it switches them off, and on again
     where the program does."""
+    late: bool = True
+    """Whether numbers that only the run knows may be part of a graph."""
     settled: bool = False
     """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
     trace: Callable[[str], None] | None = None

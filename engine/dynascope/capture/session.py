@@ -26,7 +26,6 @@ from dynascope.capture import (
 )
 from dynascope.capture.calls import (  # noqa: F401 (they register what callables mean)
     alignment_losses,
-    attention_flags,
     autocast,
     autograd_functions,
     callables,
@@ -47,6 +46,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     inference_mode,
     introspection,
     iterators,
+    kernel_flags,
     known_functions,
     late_numbers,
     locks,
@@ -469,7 +469,7 @@ class Session:
         if (twice := machine.graph.still_read(outputs)) is not None:
             raise Break(ForeignCall(twice.name, "a custom autograd function keeps what it makes outside"))
         outputs += tuple(machine.graph.raising(outputs))
-        if self.options.settled:
+        if self.options.settled and not machine.sizes.scope.late:
             machine.extents.settle((*outputs, *machine.graph.last_operations()))
         else:  # what compiles the graph tries the others at other sizes
             machine.extents.check_runs(machine.graph.left_over(outputs))

@@ -1,4 +1,4 @@
-"""Torch's own state that a program changes while it is captured: grad mode, autocast, the kernels that attention may use.
+"""Torch's own state that a program changes while it is captured: grad mode, autocast, the flags by which it chooses kernels.
 
 before = TorchState.now();  ...;  TorchState.now().since(before)     calls that make the same change again
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynascope.meta_kernels import attention_flags
+from dynascope.meta_kernels import kernel_flags
 from dynascope.meta_kernels.autocast import AutocastState
 
 Call = tuple[Callable[..., Any], tuple]
@@ -21,16 +21,16 @@ Call = tuple[Callable[..., Any], tuple]
 class TorchState:
     grad_mode: bool
     autocast: AutocastState
-    attention: attention_flags.Flags
+    flags: kernel_flags.Flags
 
     @classmethod
     def now(cls) -> TorchState:
-        return cls(torch.is_grad_enabled(), AutocastState.now(), attention_flags.now())
+        return cls(torch.is_grad_enabled(), AutocastState.now(), kernel_flags.now())
 
     def restore(self) -> None:
         torch._C._set_grad_enabled(self.grad_mode)
         self.autocast.restore()
-        attention_flags.restore(self.attention)
+        kernel_flags.restore(self.flags)
 
     def since(self, before: TorchState) -> tuple[Call, ...]:
         """What turns `before` into this state."""
@@ -49,7 +49,7 @@ class TorchState:
                 calls.append((torch.set_autocast_dtype, (device, dtype)))
         if self.autocast.keeps_copies != before.autocast.keeps_copies:
             calls.append((torch.set_autocast_cache_enabled, (self.autocast.keeps_copies,)))
-        calls += [(setter, (wanted,)) for setter, wanted in attention_flags.changes(before.attention, self.attention)]
+        calls += kernel_flags.changes(before.flags, self.flags)
         return tuple(calls)
 
     def nesting_since(self, before: TorchState) -> tuple[Call, ...]:

@@ -24,7 +24,7 @@ from dynascope.grad.outputs import Overlap, Results, describe_results
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
 from dynascope.grad.trails import Trail
-from dynascope.meta_kernels import attention_flags
+from dynascope.meta_kernels import kernel_flags
 from dynascope.meta_kernels.autocast import AutocastState
 from dynascope.meta_kernels.torch_warnings import noted
 
@@ -63,7 +63,7 @@ class Program:
     @contextmanager
     def state(self) -> Iterator[None]:
         """Torch's own state as it was when the program was captured."""
-        before = torch.is_grad_enabled(), torch.get_default_dtype(), AutocastState.now(), attention_flags.now()
+        before = torch.is_grad_enabled(), torch.get_default_dtype(), AutocastState.now(), kernel_flags.now()
         torch.set_default_dtype(self.default_dtype)
         self.autocast.restore()
         try:
@@ -73,7 +73,7 @@ class Program:
             torch._C._set_grad_enabled(before[0])
             torch.set_default_dtype(before[1])
             before[2].restore()
-            attention_flags.restore(before[3])
+            kernel_flags.restore(before[3])
 
 
 @dataclass(frozen=True, slots=True)

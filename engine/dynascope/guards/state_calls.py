@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from dynascope.guards.guard import Equals, Predicate, constants_equal, short_rep
 class CallReturns(Predicate):
     """The function returns this constant."""
 
-    function: types.BuiltinFunctionType
+    function: Callable[[], Any]
     value: Any
 
     def __hash__(self) -> int:
@@ -27,7 +28,7 @@ class CallReturns(Predicate):
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, CallReturns)
-            and self.function is other.function
+            and self.function == other.function
             and constants_equal(self.value, other.value)
         )
 
@@ -39,6 +40,21 @@ class CallReturns(Predicate):
 
     def failure(self, expression: str) -> str:
         return f"`{self.function.__name__}()` is {short_repr(self.function())}, and was {short_repr(self.value)}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A function that is told what it is asked about."""
+
+    function: types.BuiltinFunctionType
+    arguments: tuple
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+    def __call__(self) -> Any:
+        return self.function(*self.arguments)
 
 
 @dataclass(frozen=True)

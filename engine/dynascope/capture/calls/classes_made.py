@@ -1,4 +1,5 @@
-"""`class` statements: the body is followed like a function, and a class is made of what it leaves (`protocols.made_classes`).
+"""Which class an object is of (`type(x)`), and `class` statements: the body is followed like a function, and a class is made of what
+it leaves (`protocols.made_classes`).
 
     class Pair(Base, tag=1):        builtins.__build_class__(body, "Pair", Base, tag=1)
         scale = 2
@@ -23,12 +24,14 @@ from dynascope.capture.protocols.classes import (
     MADE,
     MISSING,
     Plain,
+    class_source,
     has_python_method,
     is_like_plain,
     is_made,
     lookup,
     member,
 )
+from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -39,6 +42,7 @@ from dynascope.capture.values import (
     DictValue,
     FunctionValue,
     InstanceValue,
+    TextValue,
     Value,
 )
 
@@ -64,6 +68,35 @@ def build_class(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
     made = make(machine, metaclass, machine.object_of(name), classes, entries, options)
     if isinstance(cells[0], CellValue):
         machine.journal.set(cells[0], "content", ConstantValue(made))
+    tell_base(machine, made, options)
+    return ConstantValue(made)
+
+
+@meaning(type)
+def type_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if len(arguments) != 1 or keywords:
+        return class_of_parts(machine, arguments, keywords)
+    if isinstance(arguments[0], TextValue):  # whatever it says
+        return ConstantValue(str)
+    value = machine.realize(arguments[0])
+    if value.source is None or isinstance(value, ConstantValue):
+        return ConstantValue(value.python_type)
+    return machine.outside.realize(value.python_type, class_source(machine, value.python_type, value))
+
+
+def class_of_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """`type(name, bases, namespace, **options)`: the module that the class is said to be of is the caller's."""
+    if len(arguments) != 3:
+        raise cannot(machine, "it makes a class")
+    name, namespace = machine.object_of(arguments[0]), machine.known(arguments[2])
+    bases = [machine.realize(base) for base in elements(machine, arguments[1])]
+    if not isinstance(namespace, DictValue) or not all(isinstance(base, ConstantValue) and isinstance(base.value, type) for base in bases):
+        raise cannot(machine, "it makes a class")
+    classes = tuple(base.value for base in bases)
+    entries = {key: machine.realize(item) for key, (_, item) in namespace.items.items()}
+    entries.setdefault("__module__", ConstantValue(machine.frames[-1].globals.get("__name__")))
+    options = {key: machine.realize(value) for key, value in keywords.items()}
+    made = make(machine, metaclass_of(machine, classes, None), name, classes, entries, options)
     tell_base(machine, made, options)
     return ConstantValue(made)
 

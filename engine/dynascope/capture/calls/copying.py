@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import copyreg
 from typing import TYPE_CHECKING
@@ -15,9 +16,11 @@ from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.expressions import callee
 from dynascope.capture.protocols import attributes, gradients
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_like_plain, lookup
+from dynascope.capture.protocols.contents import with_attributes
+from dynascope.capture.protocols.iteration import elements, iterator
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, DictValue, InstanceValue, TensorValue, TupleValue, Value
+from dynascope.capture.values import NONE, ConstantValue, DictValue, InstanceValue, TensorValue, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 def reduce(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Of an object with a dictionary: its class, and what is in the dictionary, or what its `__getstate__` gives."""
     value = machine.realize(arguments[0])
+    if len(arguments) == 2 and isinstance(value, DictValue) and value.cls is collections.OrderedDict:
+        return of_ordered(machine, value)
     if len(arguments) != 2 or machine.object_of(arguments[1]) < 2 or not isinstance(value, InstanceValue):
         raise cannot(machine)
     own = lookup(value.cls, "__reduce__")
@@ -40,6 +45,14 @@ def reduce(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         content = attributes.get_now(machine, value, "__dict__")
     make = machine.outside.fixed(copyreg.__newobj__, "__newobj__")  # type: ignore[attr-defined]
     return TupleValue((make, TupleValue((attributes.get_now(machine, value, "__class__"),)), content, NONE, NONE))
+
+
+def of_ordered(machine: Machine, value: DictValue) -> Value:
+    """An empty one, what lies in the dictionary beside it (`state_dict()._metadata`), and its items."""
+    held = attributes.get_now(machine, with_attributes(machine, value), "__dict__")
+    state = held if elements(machine, held) else NONE
+    items = iterator(machine, machine.call_now(attributes.special(machine, value, "items"), []))
+    return TupleValue((ConstantValue(value.cls), TupleValue(()), state, NONE, items))
 
 
 def is_plain(value: InstanceValue) -> bool:

@@ -25,7 +25,7 @@ from dynascope.capture.protocols import gradient_requirements, gradients, tensor
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, NONE, ConstantValue, ListValue, TensorValue, TupleValue, Value, boolean
+from dynascope.capture.values import FALSE, NONE, ConstantValue, TensorValue, TupleValue, Value, boolean
 from dynascope.frame.resume import resume_origin
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource
@@ -252,7 +252,9 @@ def with_names(machine: Machine, names: tuple[str, ...], arguments: Arguments, k
 
 
 def several(machine: Machine, value: Value) -> list[Value]:
-    items = elements(machine, value) if isinstance(value, (TupleValue, ListValue)) else [value]
+    """`torch.autograd` takes a tensor, or makes a tuple of whatever it is given: `weights.values()`, `model.parameters()`."""
+    is_one = issubclass(value.python_type, (torch.Tensor, torch.autograd.graph.GradientEdge))
+    items = [value] if is_one else elements(machine, value)
     return [machine.realize(item) for item in items]
 
 

@@ -31,7 +31,7 @@ from dynascope.capture.calls.registry import (
     MEANINGS_OF_CODE,
 )
 from dynascope.capture.calls.signatures import accepts
-from dynascope.capture.calls.state_reads import reads_state, state_read
+from dynascope.capture.calls.state_reads import TOLD, reads_state, state_read
 from dynascope.capture.calls.tensor_metadata import metadata_method
 from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS, OF_NUMBERS
 from dynascope.capture.calls.tensors import apply_function, apply_method, name_of
@@ -144,14 +144,18 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         meaning = meaning or (meaning_of(lookup(type(owner), thing.__name__)) if isinstance(owner, type) else None)
         if meaning is not None:
             return by_meaning(machine, thing, meaning, [ConstantValue(owner), *arguments], keywords, given=len(arguments))
+    if isinstance(thing, types.MethodWrapperType) and isinstance(thing.__self__, types.ModuleType):
+        method = lookup(type(thing.__self__), thing.__name__)
+        if (meaning := meaning_of(method)) is not None:
+            return by_meaning(machine, thing, meaning, [ConstantValue(thing.__self__), *arguments], keywords, given=len(arguments))
     if type(thing) in CALLABLE_OBJECTS:
         return CALLABLE_OBJECTS[type(thing)](machine, thing, arguments, keywords)
     if isinstance(thing, type):
         return construct(machine, function, arguments, keywords)
     if is_tensor_method(thing) and arguments:
         return call_tensor_method(machine, thing, arguments, keywords)
-    if reads_state(thing) and not arguments and not keywords:
-        return state_read(machine, thing)
+    if reads_state(thing) and (not arguments or thing in TOLD) and not keywords:
+        return state_read(machine, thing, arguments)
     if is_listed(thing) or (isinstance(getattr(thing, "__self__", None), str) and is_foldable(thing)):
         return fold(machine, thing, arguments, keywords)
     if is_torch_operation(thing):

@@ -20,6 +20,8 @@ import torch
 from dynascope.capture.calls import late_numbers, python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.numpy_arrays import dtype_of
+from dynascope.capture.calls.numpy_arrays import twin as twin_array
+from dynascope.capture.calls.operands import fixed
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.clocks import Reading
@@ -60,7 +62,7 @@ def generator_of(machine: Machine, arguments: Arguments) -> Any:
     return generator
 
 
-GIVEN = (int, float, types.NoneType)
+GIVEN = (bool, int, float, types.NoneType)
 GIVING_BACK = frozenset({"choice", "choices", "sample", "shuffle", "seed", "getstate", "setstate", "randbytes"})
 """Of the functions in `random`: those that make no number."""
 
@@ -72,13 +74,16 @@ def drawn(machine: Machine, function: Any, arguments: Arguments, keywords: Keywo
         return None
     if function.__name__ == "shuffle" and len(arguments) == 1 and not keywords:
         return shuffled(machine, function, machine.realize(arguments[0]))
-    given = [operand(machine, value) for value in arguments]
-    named = {name: operand(machine, value) for name, value in keywords.items()}
-    if None in given or None in named.values():
+    told = operands_of(machine, arguments, keywords)
+    made = None if told is None else alike(twin, *told)
+    if made is None and told is not None and any(each[0] is not each[1] for each in (*told[0], *told[1].values())):
+        # How many are drawn is a size, which is what it is in this call.
+        kept = {name: fixed(machine, each) for name, each in keywords.items()}
+        told = operands_of(machine, [fixed(machine, each) for each in arguments], kept)
+        made = None if told is None else alike(twin, *told)
+    if told is None or made is None:
         return None
-    made = alike(twin, given, named)
-    if made is None:
-        return None
+    given, named = told
     call = HostDraw(function)
     places, named_places = tuple(each[0] for each in given), {name: each[0] for name, each in named.items()}
     if isinstance(made, torch.Tensor):
@@ -92,9 +97,25 @@ def drawn(machine: Machine, function: Any, arguments: Arguments, keywords: Keywo
     return late_numbers.number_at(machine, node, type(made), dtype, made if type(made) is int else 0)
 
 
-def operand(machine: Machine, value: Value) -> tuple[Any, Any, Any] | None:
-    """The argument as the graph holds it, as it is now, and as it may be at another call; None where it is no number or row of them."""
+Operand = tuple[Any, Any, Any]
+"""An argument as the graph holds it, as it is now, and as it may be at another call."""
+
+
+def operands_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> tuple[list[Operand], dict[str, Operand]] | None:
+    given = [operand(machine, value) for value in arguments]
+    named = {name: operand(machine, value) for name, value in keywords.items()}
+    if isinstance(machine.realize(keywords.get("p", NONE)), ArrayValue) and (weights := named["p"]) is not None:
+        named["p"] = (weights[0], *(each / each.size for each in weights[1:]))  # NumPy asks that they add up to one
+    if "out" in named or any(each is None for each in (*given, *named.values())):
+        return None
+    return [each for each in given if each], {name: each for name, each in named.items() if each}
+
+
+def operand(machine: Machine, value: Value) -> Operand | None:
+    """None where it is no number, row of them or array."""
     value = machine.realize(value)
+    if isinstance(value, ArrayValue) and not value.is_number and value.turned is None:
+        return value.tensor.node, twin_array(value), twin_array(value)
     if isinstance(value, SymbolicNumber):
         return value.node, value.example, value.example + 1
     if isinstance(value, (ListValue, TupleValue)):
@@ -106,7 +127,7 @@ def operand(machine: Machine, value: Value) -> tuple[Any, Any, Any] | None:
     return known, known, known
 
 
-def alike(twin: Callable[..., Any], given: list, named: dict[str, Any]) -> Any:
+def alike(twin: Callable[..., Any], given: list[Operand], named: dict[str, Operand]) -> Any:
     """A number or a meta tensor like what the call gives; None where that is neither, or hangs on the numbers that vary."""
     made = []
     for at in (1, 2) if any(each[0] is not each[1] for each in (*given, *named.values())) else (1,):

@@ -95,9 +95,8 @@ def are_served(machine: Machine) -> bool:
     """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts."""
     return bool(
         machine.options.differentiates
-        and not machine.options.settled
+        and machine.options.late
         and replace(TorchState.now(), grad_mode=machine.state_at_entry.grad_mode) == machine.state_at_entry
-        and not any(frame.delivery == "nested" for frame in machine.frames)
         and not machine.checkpoints
     )
 

@@ -153,6 +153,8 @@ def error_of(machine: Machine, cls: type[BaseException], arguments: list) -> Bas
 
 def as_text(machine: Machine, value: Value) -> Value:
     """A special method's answer, which must be a text."""
+    if isinstance(value, TextValue):
+        return value
     value = machine.known(value)
     if not (isinstance(value, ConstantValue) and isinstance(value.value, str)):
         raise Break(ProgramRaises("TypeError", machine.expression()))
@@ -160,6 +162,7 @@ def as_text(machine: Machine, value: Value) -> Value:
 
 
 def format_text(machine: Machine, value: Value, specification: Value) -> Value:
+    value = texts.number_in(machine, value)
     if isinstance(value, TextValue) and texts.is_empty(specification):
         return value
     if (varying := texts.text(machine, format, value, specification)) is not None:
@@ -169,7 +172,7 @@ def format_text(machine: Machine, value: Value, specification: Value) -> Value:
         if has_python_method(value.cls, "__format__"):
             made = machine.call_now(special(machine, value, "__format__"), [specification])
             return as_text(machine, made)
-        value = instance_text(machine, "str", value)
+        return format_text(machine, instance_text(machine, "str", value), specification)
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(_no_text(machine, known.value))

@@ -21,7 +21,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import CPU
-from dynascope.capture.numpy_numbers import DTYPES, IS_THERE, numpy
+from dynascope.capture.numpy_numbers import DTYPES, IS_THERE, is_spread, numpy
 from dynascope.capture.protocols import items, operators, tensor_data
 from dynascope.capture.reasons import ForeignCall, TorchCallFails
 from dynascope.capture.signals import Break
@@ -198,8 +198,7 @@ def binary(machine: Machine, op: Any, left: Value, right: Value) -> Any:
     if op.in_place_method is None or not isinstance(left, ArrayValue) or left.is_number:
         return universal(machine, function, [left, right], {})
     given = twin(left)
-    if left.turned:
-        raise foreign(machine)
+    check_writable(machine, left)
     asked(machine, function, given, as_numpy(machine, right), out=given)
     apply_method(machine, torch.Tensor.copy_, [left.tensor, computed(machine, function, [left, right])], {})
     return left
@@ -325,7 +324,8 @@ def torch_key(machine: Machine, key: Value) -> Value:
 
 def set_item(machine: Machine, array: ArrayValue, key: Value, value: Value) -> None:
     given = twin(array)
-    if array.is_number or array.turned or not is_operand(machine, value):
+    check_writable(machine, array)
+    if array.is_number or not is_operand(machine, value):
         raise foreign(machine)
     kind = kind_of(machine, value)
     weak = numpy.result_type(given.dtype, kind(0) if kind is int or kind is float else kind)
@@ -336,6 +336,11 @@ def set_item(machine: Machine, array: ArrayValue, key: Value, value: Value) -> N
     if isinstance(known, ArrayValue) or isinstance(getattr(known, "value", None), numpy.generic):
         known = converted(machine, known, given.dtype)
     items.set(machine, array.tensor, torch_key(machine, key), known)
+
+
+def check_writable(machine: Machine, array: ArrayValue) -> None:
+    if array.turned or is_spread(array.tensor.example):
+        raise foreign(machine, "it writes to a view")
 
 
 def rows(machine: Machine, array: ArrayValue) -> list[Value]:

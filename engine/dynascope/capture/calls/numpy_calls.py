@@ -18,6 +18,7 @@ from dynascope.capture.calls.numpy_arrays import (
     UNIVERSAL,
     as_numpy,
     asked,
+    check_writable,
     converted,
     dtype_of,
     foreign,
@@ -36,6 +37,7 @@ from dynascope.capture.calls.tensors_of_numbers import from_parts
 from dynascope.capture.metadata import CPU
 from dynascope.capture.numpy_numbers import IS_THERE, TYPES, numpy
 from dynascope.capture.values import (
+    NONE,
     ArrayValue,
     ConstantValue,
     ListValue,
@@ -264,6 +266,48 @@ def dot(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords)
     if len(arguments) != 2 or ranks not in ([1, 1], [2, 1], [2, 2]):
         raise foreign(machine)
     return universal(machine, numpy.matmul, arguments, keywords)
+
+
+def broadcast(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """A view that nobody may write to: one element stands at several places."""
+    array, like = array_with_strides(machine, arguments), answer(machine, called, arguments, keywords)
+    if keywords or len(arguments) != 2:
+        raise foreign(machine)
+    shape = machine.realize(arguments[1])
+    shape = shape if isinstance(shape, (ListValue, TupleValue)) else TupleValue((shape,))
+    return wrapped(machine, apply_function(machine, torch.broadcast_to, [array.tensor, shape], {}), like)
+
+
+def taken_along(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """Places that count from the end are none of torch's: the operator raises, and Python runs the call."""
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    places, axis = machine.realize(argument(arguments, keywords, 1, "indices")), argument(arguments, keywords, 2, "axis")
+    if array.is_number or not isinstance(places, ArrayValue) or is_none(machine.realize(axis)):
+        raise foreign(machine)
+    index = converted(machine, places, numpy.dtype(numpy.int64))
+    return wrapped(machine, apply_function(machine, torch.take_along_dim, [array.tensor, index, axis], {}), like)
+
+
+def put_along(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    array, places, item = (machine.realize(argument(arguments, keywords, at, name)) for at, name in enumerate(("arr", "indices", "values")))
+    axis = machine.realize(argument(arguments, keywords, 3, "axis"))
+    if not isinstance(array, ArrayValue) or not isinstance(places, ArrayValue) or array.is_number or is_none(axis):
+        raise foreign(machine)
+    check_writable(machine, array)
+    at = machine.object_of(axis)
+    shapes = [list(machine.extents.sizes(each.tensor)) for each in (array, places)]
+    given = twin(array)
+    if given.ndim != twin(places).ndim or not given.ndim:
+        raise foreign(machine)
+    others = [[size for dim, size in enumerate(shape) if dim != at % len(shape)] for shape in shapes]
+    is_number = isinstance(item, ConstantValue) and type(item.value) in (bool, int, float)
+    if others[0] != others[1] or not is_number or not given.size or not twin(places).size:
+        raise foreign(machine, "it spreads what it writes")
+    asked(machine, called, given, numpy.zeros_like(twin(places)), as_numpy(machine, item), at)
+    written = ConstantValue(given.flat[0].item())  # converted, as every assignment of NumPy's does
+    index = converted(machine, places, numpy.dtype(numpy.int64))
+    apply_method(machine, torch.Tensor.scatter_, [array.tensor, axis, index, written], {})
+    return NONE
 
 
 def item(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
@@ -514,6 +558,7 @@ if IS_THERE:
     ROWS |= {numpy.amax: reduction(torch.amax), numpy.amin: reduction(torch.amin)}
     ROWS |= {numpy.expand_dims: same_method(torch.Tensor.unsqueeze, 1), numpy.stack: joined(torch.stack)}
     ROWS |= {numpy.concatenate: joined(torch.cat), numpy.where: where}
+    ROWS |= {numpy.broadcast_to: broadcast, numpy.take_along_axis: taken_along, numpy.put_along_axis: put_along}
     ROWS |= {numpy.zeros_like: filled_like(0), numpy.ones_like: filled_like(1)}
 
     _COMPUTED = """

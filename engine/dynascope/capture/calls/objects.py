@@ -24,7 +24,7 @@ from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.truth import length_of
 from dynascope.capture.protocols.tuples import is_plain
 from dynascope.capture.protocols.weak_proxies import behind, is_proxy
-from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises
+from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
@@ -77,18 +77,6 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if lookup(value.python_type, "__len__") is MISSING:
         raise machine.throw(TypeError, f"object of type {value.python_type.__name__!r} has no len()")
     return length_of(machine, value)
-
-
-@meaning(type)
-def type_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    if len(arguments) != 1:
-        raise Break(ForeignCall("type", "it makes a class"))
-    if isinstance(arguments[0], TextValue):  # whatever it says
-        return ConstantValue(str)
-    value = machine.realize(arguments[0])
-    if value.source is None or isinstance(value, ConstantValue):
-        return ConstantValue(value.python_type)
-    return machine.outside.realize(value.python_type, class_source(machine, value.python_type, value))
 
 
 @meaning(isinstance)
@@ -287,6 +275,14 @@ def object_setattr(machine: Machine, arguments: Arguments, keywords: Keywords) -
 @meaning(object.__getattribute__)
 def object_getattribute(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     return attributes.plain(machine, machine.realize(arguments[0]), machine.object_of(arguments[1]))
+
+
+@meaning(types.ModuleType.__getattribute__)
+def module_getattribute(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    module = machine.object_of(arguments[0])
+    if type(module) is not types.ModuleType:
+        raise Break(UnsupportedAttribute(type(module).__name__, "__getattribute__"))
+    return attributes.get(machine, arguments[0], machine.object_of(arguments[1]))
 
 
 @meaning(torch.nn.Module.__init_subclass__)

@@ -56,7 +56,7 @@ LIMITS: dict[Any, Limits] = {
     filter: _limits(2, 2),
     slice: _limits(1, 3),
     range: _limits(1, 3),
-    type: _limits(1, 3),
+    type: (1, 3, None),
     super: _limits(0, 2),
     int: _limits(0, 2, "base"),
     bool: _limits(0, 1),

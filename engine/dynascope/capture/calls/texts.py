@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
+import re
+import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.values import (
     ConditionValue,
@@ -23,6 +27,7 @@ from dynascope.capture.values import (
     ListValue,
     NotConstant,
     SymbolicNumber,
+    TensorValue,
     TextValue,
     TupleValue,
     Value,
@@ -45,6 +50,20 @@ def text(machine: Machine, function: Callable[..., Any], *parts: Value) -> TextV
         return None
     made = TextValue(function, tuple(held), machine.outside)
     return made if levels(made) <= MOST_LEVELS and type(example(made)) is str and is_always_written(made) else None
+
+
+OF_NUMBERS = re.compile(r"%%|%[-#0 +]*[\d.]*[dieEfFgG]|[^%]")
+
+
+def percent(machine: Machine, template: Value, value: Value) -> TextValue | None:
+    """`"%.3f of %d" % (x, n)`: a tensor is a number to it, but for `%s` and the like."""
+    if isinstance(template, ConstantValue) and isinstance(template.value, str) and not OF_NUMBERS.sub("", template.value):
+        value = value if isinstance(value, TextValue) else machine.realize(value)
+        if isinstance(value, TupleValue) and value.python_type is tuple:
+            value = TupleValue(tuple(number_in(machine, item) for item in value.items))
+        else:
+            value = number_in(machine, value)
+    return text(machine, operator.mod, template, value)
 
 
 def concatenated(machine: Machine, texts: Sequence[Value]) -> TextValue | None:
@@ -76,7 +95,39 @@ def levels(value: Value) -> int:
     return isinstance(value, TextValue) + max(map(levels, parts), default=0)
 
 
+def number_in(machine: Machine, value: Value) -> Value:
+    """What `Tensor.__format__` writes of a tensor without dimensions; other values as they are."""
+    if isinstance(value, TextValue):
+        return value
+    value = machine.realize(value)
+    if not isinstance(value, TensorValue) or value.example.dim() or machine.overriding.asks_modes:
+        return value
+    number = late_numbers.number_of(machine, value)
+    return value if number is None else number
+
+
+def template_of(function: Callable[..., Any], arguments: Arguments) -> Any:
+    """The text whose `format` is called; None for other functions."""
+    if function is str.format and arguments:
+        return getattr(arguments[0], "value", None)
+    return getattr(function, "__self__", None) if function.__name__ == "format" else None
+
+
+def formats_alone(template: Any) -> bool:
+    """Whether `str.format` asks of what it is told nothing but its `__format__`."""
+    if type(template) is not str:
+        return False
+    try:
+        fields = [(name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name is not None]
+    except ValueError:
+        return False
+    return all(conversion is None and not {".", "["} & set(name) for name, conversion in fields)
+
+
 def call(machine: Machine, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> TextValue | None:
+    if function is format or formats_alone(template_of(function, arguments)):
+        arguments = [number_in(machine, each) for each in arguments]
+        keywords = {name: number_in(machine, each) for name, each in keywords.items()}
     if not keywords:
         return text(machine, function, *arguments)
     named = DictValue({name: (ConstantValue(name), value) for name, value in keywords.items()})

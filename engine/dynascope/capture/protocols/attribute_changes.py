@@ -52,7 +52,7 @@ from dynascope.capture.values import (
     TensorValue,
     Value,
 )
-from dynascope.guards.source import DictionaryAttributeSource
+from dynascope.guards.source import DictionaryAttributeSource, mapping_behind
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -87,6 +87,8 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         set_in_class(machine, value, name, item)
         return None
     if isinstance(value, ConstantValue) and isinstance(value.value, types.ModuleType):
+        if isinstance(setter_of(type(value.value), name), types.FunctionType):  # a switch, as those of `torch.backends` are
+            return set_by_descriptor(machine, value, name, item)
         set_in_module(machine, value.value, name, item)
         return None
     if not isinstance(value, InstanceValue):
@@ -139,6 +141,8 @@ def set_in_class(machine: Machine, value: ConstantValue, name: str, item: Value)
         raise Break(UnsupportedAttribute(value.value.__name__, name))
     if name.startswith("__") or not is_plain or isinstance(item, ConstantValue) and isinstance(item.value, type):
         raise Break(UnsupportedAttribute(value.value.__name__, name))
+    if id(mapping_behind(vars(value.value))) in machine.outside.by_identity:  # `cls.__dict__`, which the program has looked into
+        raise Break(UnsupportedAttribute(value.value.__name__, name))
     machine.journal.set_item(machine.global_writes, (id(value.value), name), (value.value, item))
 
 
@@ -157,11 +161,9 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if acts_as(entry, property, "__set__"):
         return machine.call(property_part(machine, value, name, "fset"), [value, item])
     if entry is not MISSING and is_data_descriptor(entry):
-        kind = type(entry)
-        if isinstance(getattr(kind, "__set__", None), types.FunctionType):
-            descriptor = machine.outside.realize(entry, descriptor_source(machine, value.cls, name, value))
-            return machine.call(special(machine, descriptor, "__set__"), [value, item])
-        if kind is not types.MemberDescriptorType and not (
+        if isinstance(setter_of(value.cls, name), types.FunctionType):
+            return set_by_descriptor(machine, value, name, item)
+        if type(entry) is not types.MemberDescriptorType and not (
             issubclass(value.cls, BaseException) and name.startswith("__")
         ):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
@@ -169,6 +171,17 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
         raise Break(ProgramRaises("AttributeError", machine.expression()))
     put(machine, value, name, item)
     return None
+
+
+def setter_of(cls: type, name: str) -> Any:
+    """What sets the attribute, where the class has a descriptor for it that does."""
+    return getattr(type(lookup(cls, name)), "__set__", None)
+
+
+def set_by_descriptor(machine: Machine, value: Value, name: str, item: Value) -> Any:
+    cls = value.python_type
+    descriptor = machine.outside.realize(lookup(cls, name), descriptor_source(machine, cls, name, value))
+    return machine.call(special(machine, descriptor, "__set__"), [value, item])
 
 
 def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item: Value) -> None:

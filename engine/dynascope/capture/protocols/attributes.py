@@ -178,7 +178,7 @@ def own_attribute(machine: Machine, value: Value, name: str) -> Any:
         return machine.outside.fixed(cls, cls.__name__) if value.source is None else class_value(machine, value)
     entry = lookup(cls, name)
     if entry is not MISSING and is_data_descriptor(entry) and hasattr(type(entry), "__get__"):
-        return bind(machine, value, name, entry)
+        return bind(machine, with_attributes(machine, value) if name == "__dict__" else value, name, entry)
     own = instance_attribute(machine, holder, name) if isinstance(holder, InstanceValue) else attribute_outside(machine, value, name)
     if own is not None:
         return own

@@ -12,7 +12,7 @@ import types
 from typing import TYPE_CHECKING
 
 from dynascope.capture.guard_log import is_fixed
-from dynascope.capture.protocols.classes import has_python_method
+from dynascope.capture.protocols.classes import MADE, has_python_method
 from dynascope.capture.values import DictValue, InstanceValue, ListValue, TupleValue, Value
 from dynascope.guards.source import ProxiedSource, mapping_behind
 
@@ -63,10 +63,15 @@ def contents_of(machine: Machine, value: Value) -> DictValue | ListValue | Tuple
 
 
 def behind_proxy(machine: Machine, value: InstanceValue) -> DictValue | None:
-    """The dict that a proxy shows, which others may change; None for a class's, whose attributes are not changed through it."""
+    """The dict that a proxy shows, which others may change. What the capture has made of a class itself none shows (None)."""
     mapping = mapping_behind(value.object)
-    if type(mapping) not in (dict, collections.OrderedDict) or "__doc__" in mapping:
+    if type(mapping) not in (dict, collections.OrderedDict) or MADE in mapping or is_written(machine, mapping):
         return None
     shown = machine.outside.realize(mapping, ProxiedSource(value.source))
     value.contents = shown if isinstance(shown, DictValue) else None
     return value.contents
+
+
+def is_written(machine: Machine, mapping: dict) -> bool:
+    """Whether the program has set attributes of the class of which this is the dictionary."""
+    return any(isinstance(owner, type) and mapping_behind(vars(owner)) is mapping for owner, _ in machine.global_writes.values())

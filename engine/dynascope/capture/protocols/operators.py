@@ -158,7 +158,7 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
 
 TEXT_RULES: dict[Any, Any] = {
     operator.add: lambda machine, left, right: texts.concatenated(machine, (left, right)),
-    operator.mod: lambda machine, left, right: texts.text(machine, operator.mod, left, right),
+    operator.mod: lambda machine, left, right: texts.percent(machine, left, right),
 }
 
 

@@ -1,0 +1,41 @@
+"""The flags by which torch chooses kernels: set inside the program, they are followed, as grad mode is; what they were is guarded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.torch_state import change
+from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.signals import Break
+from dynascope.capture.values import NONE, Value
+from dynascope.guards.state_calls import Asked
+from dynascope.meta_kernels.kernel_flags import GETTER_OF, OF_GPU_LIBRARIES, PRECISION
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+
+def follow(setter: Any, getter: Any) -> None:
+    takes_place = getter is getattr(torch._C, "_get_fp32_precision_getter", None)
+
+    @meaning(setter)
+    def set_flag(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        *place, wanted = map(machine.object_of, arguments)
+        if keywords or tuple(place) != (PRECISION if takes_place else ()):
+            raise Break(ForeignCall(setter.__name__))
+        if setter in OF_GPU_LIBRARIES and torch.cuda.is_available():  # kernels would not know which operators it was set for
+            raise Break(ForeignCall(setter.__name__))
+        question = Asked(getter, tuple(place)) if place else getter
+        before = question()
+        machine.guards.follow_state(question)
+        if wanted != before:
+            change(machine, setter, (*place, wanted), lambda: setter(*place, before))
+        return NONE
+
+
+for setter, getter in GETTER_OF.items():
+    follow(setter, getter)

@@ -1,0 +1,56 @@
+"""The flags by which torch chooses its kernels: how attention is computed (`torch.nn.attention.sdpa_kernel`, `torch.backends.cuda`), and
+what a GPU's libraries may do (`torch.backends.cudnn.flags`).
+
+    before = now();  ...;  restore(before)
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_KERNELS = ("flash", "mem_efficient", "math", "cudnn", "overrideable", "fa3")
+ATTENTION: dict[Callable[..., None], Callable[..., Any]] = {
+    getattr(torch._C, f"_set_sdp_use_{kernel}"): getattr(torch._C, f"_get_{kernel}_sdp_enabled")
+    for kernel in _KERNELS
+    if hasattr(torch._C, f"_set_sdp_use_{kernel}") and hasattr(torch._C, f"_get_{kernel}_sdp_enabled")
+}
+_SETTERS = filter(re.compile(r"_set_(cudnn|cublas)_\w+|_cuda_set_(cudnn|cublas)_\w+").fullmatch, dir(torch._C))
+OF_GPU_LIBRARIES: dict[Callable[..., None], Callable[..., Any]] = {
+    getattr(torch._C, name): getattr(torch._C, name.replace("_set_", "_get_"))
+    for name in _SETTERS
+    if hasattr(torch._C, name.replace("_set_", "_get_"))
+}
+"""Read where an operator of a GPU runs."""
+PRECISION = ("cuda", "all")
+"""Whose precision `_set_fp32_precision_setter` sets, where it is a GPU's."""
+if hasattr(torch._C, "_set_fp32_precision_setter"):
+    OF_GPU_LIBRARIES[torch._C._set_fp32_precision_setter] = torch._C._get_fp32_precision_getter
+GETTER_OF = ATTENTION | OF_GPU_LIBRARIES
+"""For each function that sets a flag the one that says what it is."""
+_QUESTIONS = {
+    (setter, *place): functools.partial(getter, *place)
+    for setter, getter in GETTER_OF.items()
+    for place in [PRECISION if "precision_setter" in setter.__name__ else ()]
+}
+
+Flags = tuple[Any, ...]
+
+
+def now() -> Flags:
+    return tuple(question() for question in _QUESTIONS.values())
+
+
+def restore(flags: Flags) -> None:
+    for setter, wanted in changes(now(), flags):
+        setter(*wanted)
+
+
+def changes(before: Flags, after: Flags) -> list[tuple[Callable[..., None], tuple]]:
+    """The calls that make the flags `after` of `before`."""
+    triples = zip(_QUESTIONS, before, after, strict=True)
+    return [(setter, (*place, new)) for (setter, *place), old, new in triples if old != new]

@@ -1,0 +1,70 @@
+"""What torch keeps in C and Python asks for: flags of a GPU's libraries, which thread this is."""
+
+import threading
+
+import torch
+from dynascope import compile
+from harness import graphs_of
+from torch.nn import functional as F
+
+X = torch.randn(1, 1, 8)
+
+
+def without_cudnn(x):
+    with torch.backends.cudnn.flags(enabled=False, allow_tf32=False):
+        inside = torch.backends.cudnn.enabled, torch.backends.cudnn.allow_tf32
+        y = F.conv1d(x, torch.ones(1, 1, 3))
+    return y.sin(), inside, torch.backends.cudnn.enabled, torch.backends.cudnn.allow_tf32
+
+
+def test_flags_around_operators_are_one_graph(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    compiled, made = graphs_of(without_cudnn, fullgraph=True)
+    for _ in range(2):
+        (y, *told), (expected, *said) = compiled(X), without_cudnn(X)
+        assert torch.equal(y, expected) and told == said
+    assert len(made) == 1
+
+
+def test_a_flag_that_stays_set(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    def f(x):
+        torch.backends.cudnn.deterministic = True
+        return x + torch.backends.cudnn.deterministic
+
+    before = torch.backends.cudnn.deterministic
+    try:
+        torch.backends.cudnn.deterministic = False
+        compiled = compile(f, fullgraph=True)
+        assert torch.equal(compiled(X), X + 1) and torch.backends.cudnn.deterministic
+        torch.backends.cudnn.deterministic = False
+        assert torch.equal(compiled(X), X + 1) and torch.backends.cudnn.deterministic
+    finally:
+        torch.backends.cudnn.deterministic = before
+
+
+def test_flags_are_asked_again(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    compiled = compile(without_cudnn, fullgraph=True)
+    before = torch.backends.cudnn.enabled
+    try:
+        for enabled in (True, False):
+            torch.backends.cudnn.enabled = enabled
+            assert compiled(X)[2] is enabled
+    finally:
+        torch.backends.cudnn.enabled = before
+
+
+def test_which_thread_it_is():
+    def f(x):
+        return x + (threading.current_thread() is threading.main_thread()), threading.current_thread().name
+
+    compiled, made = graphs_of(f, fullgraph=True)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(compiled(X)), name="worker")
+    thread.start()
+    thread.join()
+    assert torch.equal(found[0][0], X) and found[0][1] == "worker"
+    assert torch.equal(compiled(X)[0], X + 1) and compiled(X)[1] == "MainThread"
+    assert len(made) == 2
