@@ -1,5 +1,7 @@
 """What torch keeps in C and Python asks for: flags of a GPU's libraries, which thread this is."""
 
+import subprocess
+import sys
 import threading
 
 import torch
@@ -11,10 +13,10 @@ X = torch.randn(1, 1, 8)
 
 
 def without_cudnn(x):
-    with torch.backends.cudnn.flags(enabled=False, allow_tf32=False):
-        inside = torch.backends.cudnn.enabled, torch.backends.cudnn.allow_tf32
+    with torch.backends.cudnn.flags(enabled=False, deterministic=True):
+        inside = torch.backends.cudnn.enabled, torch.backends.cudnn.deterministic
         y = F.conv1d(x, torch.ones(1, 1, 3))
-    return y.sin(), inside, torch.backends.cudnn.enabled, torch.backends.cudnn.allow_tf32
+    return y.sin(), inside, torch.backends.cudnn.enabled, torch.backends.cudnn.deterministic
 
 
 def test_flags_around_operators_are_one_graph(monkeypatch):
@@ -68,3 +70,17 @@ def test_which_thread_it_is():
     assert torch.equal(found[0][0], X) and found[0][1] == "worker"
     assert torch.equal(compiled(X)[0], X + 1) and compiled(X)[1] == "MainThread"
     assert len(made) == 2
+
+
+PRECISE = """
+import torch, dynascope
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+torch.backends.cudnn.conv.fp32_precision = "tf32"
+report = dynascope.explain(lambda x: (x * 2).relu())(torch.ones(3)).report
+assert len(report.graphs) == 1, report
+"""
+
+
+def test_a_program_that_has_set_a_precision_is_compiled():
+    """Torch raises where it is asked for such a setting by its older name. In a process of its own: there is no way back."""
+    subprocess.run([sys.executable, "-c", PRECISE], check=True, timeout=120)

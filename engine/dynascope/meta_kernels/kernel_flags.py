@@ -19,13 +19,20 @@ ATTENTION: dict[Callable[..., None], Callable[..., Any]] = {
     for kernel in _KERNELS
     if hasattr(torch._C, f"_set_sdp_use_{kernel}") and hasattr(torch._C, f"_get_{kernel}_sdp_enabled")
 }
-_SETTERS = filter(re.compile(r"_set_(cudnn|cublas)_\w+|_cuda_set_(cudnn|cublas)_\w+").fullmatch, dir(torch._C))
+_SETTERS = filter(re.compile(r"(_cuda)?_set_(cudnn|cublas)_(?!\w*tf32)\w+").fullmatch, dir(torch._C))
+"""Without the older ones that set a precision: where a program has set it by the newer ones, asking them raises."""
 OF_GPU_LIBRARIES: dict[Callable[..., None], Callable[..., Any]] = {
     getattr(torch._C, name): getattr(torch._C, name.replace("_set_", "_get_"))
     for name in _SETTERS
     if hasattr(torch._C, name.replace("_set_", "_get_"))
 }
 """Read where an operator of a GPU runs."""
+OLDER_PRECISION = {
+    getattr(torch._C, f"_set_{library}_allow_tf32"): getattr(torch._C, f"_get_{library}_allow_tf32")
+    for library in ("cublas", "cudnn")
+    if hasattr(torch._C, f"_set_{library}_allow_tf32")
+}
+"""What `torch.backends.cudnn.flags` sets beside others, mostly to what it is."""
 PRECISION = ("cuda", "all")
 """Whose precision `_set_fp32_precision_setter` sets, where it is a GPU's."""
 if hasattr(torch._C, "_set_fp32_precision_setter"):

@@ -12,8 +12,8 @@ from dynascope.capture.calls.torch_state import change
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NONE, Value
-from dynascope.guards.state_calls import Asked
-from dynascope.meta_kernels.kernel_flags import GETTER_OF, OF_GPU_LIBRARIES, PRECISION
+from dynascope.guards.state_calls import Asked, CallReturns
+from dynascope.meta_kernels.kernel_flags import GETTER_OF, OF_GPU_LIBRARIES, OLDER_PRECISION, PRECISION
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -37,5 +37,21 @@ def follow(setter: Any, getter: Any) -> None:
         return NONE
 
 
+def follow_older(setter: Any, getter: Any) -> None:
+    @meaning(setter)
+    def set_precision(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        """To what it is: no change. Of another the state that is put back after a capture knows nothing."""
+        try:
+            is_so = [getter()] == [machine.object_of(value) for value in arguments]
+        except RuntimeError:  # set by the newer names
+            is_so = False
+        if keywords or not is_so:
+            raise Break(ForeignCall(setter.__name__))
+        machine.guards.add_state(CallReturns(getter, getter()))
+        return NONE
+
+
 for setter, getter in GETTER_OF.items():
     follow(setter, getter)
+for setter, getter in OLDER_PRECISION.items():
+    follow_older(setter, getter)
