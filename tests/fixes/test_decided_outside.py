@@ -123,3 +123,35 @@ def test_what_statements_take_and_hand_on(text, row, in_loop, expected):
 def test_a_name_that_may_have_no_value():
     function = ast.parse("def f(x, c):\n    if c:\n        y = x\n    if c:\n        return y\n").body[0]
     assert bound_of(function).may_be_unbound(function.body[:1], False)
+
+
+def test_an_early_end_that_python_decides_already_stays_outside(mended):
+    """A return in the midst of what is moved would have to be one of the function that calls it."""
+    found, text = mended(
+        "    if x.shape[0] == 0:\n        return None\n    y = layer(x) * 2\n    kept.append(str(y))\n    return y\n",
+        "f(torch.ones(4, 3))\nf(torch.ones(0, 3))\n",
+    )
+    assert found.proof.breaks[1] == 0 and found.proof.calls == 2
+    assert "def f(x):\n    if x.shape[0] == 0:\n        return None\n    y = f_compiled(x)\n" in text
+
+
+def test_what_stands_behind_a_return_in_a_branch_is_moved_with_it(mended):
+    """Nothing of it shows in a result: who leaves it behind, never to be reached, would not be found out."""
+    _, text = mended(
+        "    y = layer(x) * 2\n    kept.append(str(y))\n"
+        "    if x.shape[0] == 4:\n        return y.exp()\n    kept.append(2)\n",
+        "f(torch.ones(4, 3))\nf(torch.ones(5, 3))\n",
+    )
+    assert not text or "        return y.exp()\n    kept.append(2)\n" in text
+
+
+@pytest.mark.parametrize("reader", ["lambda: y", "(v + y for v in (1, 2))"])
+def test_a_name_that_is_read_later_stays_in_one_function(mended, reader):
+    body = f"    y = layer(x)\n    later = {reader}\n    kept.append(str(y))\n    y = y * 2\n    return y, later\n"
+    assert not mended(body)[1]
+
+
+def test_a_name_that_the_program_has_is_not_taken(mended):
+    head = HEAD.replace("kept = []\n", "kept = []\n\n\ndef f_compiled():\n    return 1\n")
+    _, text = mended("    y = layer(x) * 2\n    kept.append(str(y))\n    return y\n", head=head)
+    assert "def f_compiled_2(x):\n" in text

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 
 from dynascope.fixes.scopes import Function, parameters
 
+LATER = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.GeneratorExp
+"""What reads names when it is called, not where it stands."""
+FRAMES = frozenset({"locals", "vars", "eval", "exec"})
 COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -40,6 +43,18 @@ class Bound:
     def may_be_unbound(self, row: Sequence[ast.stmt], in_loop: bool) -> bool:
         """Whether a name that is handed on may have no value at the end: `if c: y = x`."""
         return bool(self._handed(row, in_loop) - assigned(row) - self._known(row, in_loop))
+
+    def is_seen_otherwise(self, rows: Sequence[Sequence[ast.stmt]]) -> bool:
+        """Whether who looks at the function's names would see others: `locals()`, or a function inside, or what is computed later, that
+        reads a name given a value on both sides of a border."""
+        nodes = list(ast.walk(self.function))
+        # What a call is given is computed in it: `sum(g.norm() for g in gradients)`.
+        at_once = {id(given) for node in nodes if isinstance(node, ast.Call) for given in node.args if isinstance(given, ast.GeneratorExp)}
+        later = [node for node in nodes if isinstance(node, LATER) and node is not self.function and id(node) not in at_once]
+        read = {use.name for node in later for use in _uses(node) if not use.is_store}
+        moved = [{use.name for each in row for use in _uses(each) if use.is_store} for row in rows]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        return bool(names & FRAMES) or any(read & stored & self._own for stored in moved)
 
     def read(self, row: Sequence[ast.stmt]) -> set[str]:
         """The function's own names that the statements read, and do not make themselves."""

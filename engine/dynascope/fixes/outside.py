@@ -89,7 +89,7 @@ class _Split:
 
     def is_made(self) -> bool:
         self._divide(self.function.body, False, True)
-        if self._is_refused or not self._rows:
+        if self._is_refused or not self._rows or self._bound.is_seen_otherwise([each.statements for each in self._rows]):
             return False
         stem = self.function.name.strip("_")
         ends = ORDINALS if len(self._rows) > 1 else ("compiled",)
@@ -161,11 +161,11 @@ class _Split:
     def _divide(self, block: Sequence[ast.stmt], in_loop: bool, is_last: bool) -> None:
         """`is_last`: nothing of the function comes after the block."""
         row: list[ast.stmt] = []
+        kept = [each in self.cuts or isinstance(each, UNMOVED) or _is_elif(self.source.lines, each) for each in block]
         for number, statement in enumerate(block):
             ends = is_last and number == len(block) - 1
             # A return in the midst of a row would have to say so to who calls it; at the end of all, the call is returned.
-            is_kept = statement in self.cuts or isinstance(statement, UNMOVED) or self._leaves(statement, is_last)
-            if not is_kept and not _is_elif(self.source.lines, statement):
+            if not kept[number] and not self._leaves(statement, is_last and not any(kept[number:])):
                 row.append(statement)
                 continue
             question = self._question(statement, row)
@@ -196,7 +196,8 @@ class _Split:
     def _end(self, row: list[ast.stmt], in_loop: bool, question: ast.expr | None = None) -> None:
         while row and not self._made(row[:1]):
             row = row[1:]
-        while row and question is None and not self._made(row[-1:]) and not isinstance(row[-1], ast.Return):
+        ends_all = any(isinstance(node, ast.Return) for each in row for node in ast.walk(each))
+        while row and question is None and not ends_all and not self._made(row[-1:]):
             row = row[:-1]
         made = self._made(row)
         if not made or (question is None and not any(map(is_work, made)) and all(map(self._is_number, self._bound.read(row)))):
