@@ -111,7 +111,8 @@ def _explanation_rows(title: str, explanation: Explanation, callers: UserStack =
     """At the user's own place, also where it happened in a library."""
     message, remedy = _one_line(explanation.message), _one_line(explanation.remedy)
     message = message if not remedy or message.endswith((".", "!", "?", ":")) else f"{message}."
-    yield f"{title} ({explanation.code}): {message} {remedy}".rstrip(), user_place(explanation.span, explanation.stack or callers) or explanation.span
+    place = user_place(explanation.span, explanation.stack or callers) or explanation.span
+    yield f"{title} ({explanation.code}): {message} {remedy}".rstrip(), place
 
 
 def _heading(title: str, span: Span | None = None) -> Iterator[Row]:
