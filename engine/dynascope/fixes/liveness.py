@@ -60,8 +60,8 @@ class Bound:
         """The function's own names that the statements read, and do not make themselves."""
         return _exposed(row) & self._own
 
-    def is_read(self, name: str, row: Sequence[ast.stmt]) -> bool:
-        """More than once."""
+    def is_used_again(self, name: str, row: Sequence[ast.stmt]) -> bool:
+        """Whether the statements have the name more than once."""
         return sum(use.name == name for each in row for use in _uses(each)) > 1
 
     def declared(self, row: Sequence[ast.stmt]) -> dict[str, list[str]]:

@@ -128,7 +128,7 @@ class _Split:
         if self._self in inputs:
             inputs.remove(self._self)
         collects = None if outputs else _collected(row[-1])
-        if collects is not None and collects[0] in inputs and not self._bound.is_read(collects[0], row):
+        if collects is not None and collects[0] in inputs and not self._bound.is_used_again(collects[0], row):
             inputs.remove(collects[0])
         else:
             collects = None
