@@ -114,9 +114,17 @@ def test_a_name_that_is_no_backends(tmp_path):
     asks.write_text("import torch\ntorch.compile(lambda x: x + 1)(torch.ones(2))\n")
     does_not.write_text("import torch\ndef f(x): return x + 1\ndef g(x): return f(x) * 2\nprint(g(torch.ones(2)), f(torch.ones(3)))\n")
     for path in (asks, does_not):
-        code, rows = compare("--backends", "nonsens", path)
-        assert code == 1 and "no backend is named 'nonsens'" in rows["nonsens"]["results"]
-        assert rows["nonsens"]["same_output"] in (None, True)
+        path.write_text(path.read_text() + f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+        command = [sys.executable, "-m", "dynascope", "compare", path, "--backends", "dynascope,nonsens"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and "no backend is named 'nonsens'" in done.stderr and not done.stdout
+    # Before anything ran.
+    assert not (tmp_path / "ran").exists()
+    # The text has the word, so that it may be a backend of the program's own: what the run says of it stands in the table.
+    asks.write_text(asks.read_text() + "print('nonsens')\n")
+    code, rows = compare("--backends", "nonsens", asks)
+    assert code == 1 and "no backend is named 'nonsens'" in rows["nonsens"]["results"] and rows["nonsens"]["same_output"] in (None, True)
+    asks.unlink()
     command = [sys.executable, "-m", "dynascope", "run", "--backend", "onnxr", does_not]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("tensor([4., 4.])") and done.stderr.count("backend-unknown") == 1 and "engine-error" not in done.stderr

@@ -102,3 +102,17 @@ def test_of_one_made_inside_nobody_asks_the_order():
 
     result = dynascope.compile(counted, backend="eager", fullgraph=True)(a_set(0), {1, 2, 300}, X)
     assert torch.equal(result, counted(a_set(0), {1, 2, 300}, X))
+
+
+def test_what_is_said_of_a_set_changed_by_another():
+    """No break is needed but for the change itself."""
+
+    def both(s, other, x):
+        y = x + 1
+        s |= other
+        return y * len(s)
+
+    explained = dynascope.explain(both, a_set(0), set(range(2, 200, 7)), X)
+    (said,) = [entry.reason for function in explained.report.functions for entry in function.entries if entry.reason is not None]
+    assert said.message.startswith("`s |= other` changes a set by another one, both from outside")
+    assert said.remedy.startswith("Change it by a list")

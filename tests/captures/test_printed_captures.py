@@ -13,3 +13,13 @@ def test_words_of_rows():
     assert "no, wrong on 1 of 2 calls" in text
     assert "UNSOUND, call 2 (eager runs lines 20, 21 then): gives other values" in text
     assert "value of type 'Tokens'\n" in text + "\n"
+
+
+def test_the_same_error_of_several_calls_is_said_once():
+    words = "RuntimeError: sizes of tensors must match"
+    raising = Proof("call 2", words, is_said=True), Proof("call 3", words, True, (14,))
+    proofs = (Proof("call 1", None), *raising, Proof("call 4", "other values"))
+    row = Row("torch.export", True, ("graph",), proofs=proofs, seconds=0.01)
+    text = comparison_text(Comparison("pool", (row,), 10e-6), graphs=False)
+    assert text.count(words) == 1
+    assert f"raises, call 2; call 3 (eager runs line 14 then): {words}" in text and "UNSOUND, call 4: other values" in text

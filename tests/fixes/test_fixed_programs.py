@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 TODAYS = PROGRAMS if os.environ.get("DYNASCOPE_ALL_FIXES") else PROGRAMS[datetime.date.today().toordinal() % 3 :: 3]
 OUTCOMES = HERE / "outcomes.json"
-SHARE = 0.7
+SHARE = 0.85
 """Of all breaks of these programs, how many are mended at least."""
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
+import dynascope
+import numpy
+import pytest
 import torch
 import torch.nn.functional as F
 from compare import compile_graph
@@ -51,3 +56,16 @@ def test_backward_nodes_carry_the_forward_line():
     erf = next(n for n in pair.backward.graph.nodes if n.target is torch.ops.aten.erf.default)
     addmm = next(n for n in pair.forward.graph.nodes if n.target is torch.ops.aten.addmm.default)
     assert erf.meta["user_stack"] != addmm.meta["user_stack"]
+
+
+DRAWS = "random.uniform(1, 2)", "own.gauss(0, 1)", "torch.from_numpy(numpy.random.rand(3))", "torch.from_numpy(new.normal(0, 1, 3))"
+
+
+@pytest.mark.parametrize("drawn", DRAWS)
+def test_what_python_and_numpy_draw_is_printed_as_python_that_runs(drawn):
+    scope = {"random": random, "numpy": numpy, "torch": torch, "own": random.Random(1), "new": numpy.random.default_rng(1)}
+    function = eval(f"lambda x: x * {drawn}", scope)
+    text = dynascope.explain(function, torch.ones(3)).show("torch")
+    made: dict[str, object] = {}
+    exec(text, made)
+    assert made["forward"](torch.ones(3))[0].shape == (3,) and "HostDraw(" in text

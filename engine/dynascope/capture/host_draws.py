@@ -45,6 +45,15 @@ class HostDraw:
     def generator(self) -> Any:
         return self.function.__self__  # type: ignore[attr-defined]
 
+    def as_python(self) -> tuple[str, set[str]]:
+        """The text that makes it, and the imports that it needs. A generator that the program has made is a new one there."""
+        owners = {id(PYTHONS): "random", id(NUMPYS): "numpy.random"}
+        owner = owners.get(id(self.generator)) or {NEW_KIND: "numpy.random.default_rng()", NUMPYS_KIND: "numpy.random.RandomState()"}.get(
+            type(self.generator), "random.Random()"
+        )
+        text = f"HostDraw({owner}.{self.function.__name__}{', of_copy=True' * self.of_copy})"
+        return text, {f"import {'numpy' if owner.startswith('numpy') else 'random'}", f"from {__name__} import HostDraw"}
+
     def state(self) -> Callable[[], Any]:
         """What puts the generator back to where it is now."""
         generator = self.generator

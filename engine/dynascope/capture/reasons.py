@@ -91,7 +91,7 @@ class DataDependentShape(Reason):
     expression: str
 
     def message(self) -> str:
-        return f"The size of `{self.expression}` depends on the values in a tensor, so no graph can be made after it."
+        return f"The size of `{self.expression}` depends on the values in a tensor: the graph ends here, and what follows is another one."
 
     def remedy(self) -> str:
         make = SHAPE_REMEDIES.get(self.operation.strip("_"))
@@ -545,16 +545,29 @@ class ModuleSetting(Reason):
 
 @dataclass(frozen=True)
 class UnrebuildableValue(Reason):
+    """`way_out` where it is no iterator or context that could be finished earlier."""
+
     code: ClassVar[str] = "unrebuildable-value"
     description: str
+    way_out: str = ""
 
     def message(self) -> str:
-        return (
-            f"A break is needed here, and {self.description} is alive across it but cannot be rebuilt by compiled code."
-        )
+        return f"Where the graph ends, {self.description} is still needed, and compiled code cannot make it again."
 
     def remedy(self) -> str:
-        return f"Finish using {self.description} before the line that breaks, or turn it into a list first."
+        return self.way_out or f"Finish using {self.description} before the graph ends, or turn it into a list first."
+
+
+@dataclass(frozen=True)
+class UntoldOrder(Reason):
+    code: ClassVar[str] = "unrebuildable-value"
+    expression: str
+
+    def message(self) -> str:
+        return f"`{self.expression}` changes a set by another one, both from outside: in which order its items stand then, no guard says."
+
+    def remedy(self) -> str:
+        return "Change it by a list or a tuple, or in the caller, before the call or after it."
 
 
 @dataclass(frozen=True)

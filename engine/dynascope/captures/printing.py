@@ -72,13 +72,14 @@ def _details(row: Row) -> Iterator[str]:
     if row.failure:
         yield row.failure.rstrip(": ")
     yield from row.notes
+    same: dict[tuple[bool, str], list[Proof]] = {}
     for proof in row.proofs:
         if proof.found is not None:
-            yield _proof_words(proof)
+            same.setdefault((proof.is_said, proof.found), []).append(proof)
+    for (is_said, found), proofs in same.items():
+        yield f"{'raises' if is_said else 'UNSOUND'}, {'; '.join(map(_call_words, proofs))}: {found}"
 
 
-def _proof_words(proof: Proof) -> str:
+def _call_words(proof: Proof) -> str:
     lines = f"line{'s' * (len(proof.lines) > 1)} {', '.join(map(str, proof.lines))}"
-    path = f" (eager runs {lines} then)" if proof.lines else ""
-    kind = "raises" if proof.is_said else "UNSOUND"
-    return f"{kind}, {proof.call}{path}: {proof.found}"
+    return f"{proof.call}{f' (eager runs {lines} then)' if proof.lines else ''}"

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dynascope.backends import KNOWN, backend_states
+from dynascope.backends import KNOWN, UnknownBackend, backend_states, find_backend
 from dynascope.command.ranks import children_folder
 from dynascope.command.run import can_be_written, execute_apart
 from dynascope.report.facts import CompileReport
@@ -78,6 +78,10 @@ def compare(options: argparse.Namespace) -> int:
     if not can_be_written(options.json):
         return USAGE
     names = list(dict.fromkeys([EAGER, *filter(None, (name.strip() for name in options.backends.split(",")))]))
+    unknown = [words for name in names[1:] for words in _unknown(name, options.file)]
+    if unknown:
+        print(*(f"dynascope: {words}" for words in unknown), sep="\n", file=sys.stderr)
+        return USAGE
     found, printed, start = [], None, _place_in_input()
     for name in names:
         if start is not None:
@@ -111,6 +115,25 @@ def compare_captures(options: argparse.Namespace) -> int:
     if done.returncode:
         print(done.stderr, end="", file=sys.stderr)
     return done.returncode
+
+
+def _unknown(name: str, file: str) -> list[str]:
+    """That no backend has the name, before anything runs. The program, or a module beside it, may register one of its own: there the name
+    stands in the text."""
+    if any(known.name == name for known in KNOWN) or any(name in _text(each) for each in Path(file).resolve().parent.glob("*.py")):
+        return []
+    try:
+        find_backend(name)
+    except UnknownBackend as error:
+        return [str(error)]
+    return []
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _place_in_input() -> int | None:

@@ -61,6 +61,8 @@ def _given(source: Source, call: ast.Call, text: str) -> Edit:
 
 def _name(node: ast.Call | ast.Attribute) -> str:
     """The last of its words; of `random.random()` that is the module's name, and a second `random` would say nothing."""
-    words = dotted(node.func if isinstance(node, ast.Call) else node)
-    module, _, name = words.rpartition(".")
+    function = node.func if isinstance(node, ast.Call) else node
+    module, _, name = dotted(function).rpartition(".")
+    if not name and isinstance(function, ast.Attribute):
+        return function.attr
     return "drawn" if name == module else name or "value"

@@ -5,6 +5,7 @@ offers(report, "model.py", text)  ->  [Offer(finding, (Fix("Choose with torch.wh
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from dynascope.fixes import (
     loops,
     number_results,
     numpy_twins,
+    outside,
     own_operators,
     recompilations,
     reporting,
@@ -32,7 +34,7 @@ from dynascope.fixes import (
 )
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.source import Source
-from dynascope.report.facts import CompileReport
+from dynascope.report.facts import CompileReport, ValueFact
 from dynascope.report.findings import Finding, findings
 from dynascope.report.span import Span
 from dynascope.report.user_files import same_file
@@ -122,8 +124,13 @@ def offers(report: CompileReport, file: str, text: str) -> list[Offer]:
     except (SyntaxError, ValueError, RecursionError):
         return []
     found = [finding for finding in findings(report) if finding.span is not None and same_file(finding.span.file, file)]
-    made = [Offer(finding, tuple(_fixes(_sites(finding, source)))) for finding in found if finding.kind == "break"]
     compiled_at = {function.identifier: function.compiled_at for function in report.functions}
+    captured = tuple(value for graph in report.graphs for value in graph.values)
+    made = [
+        Offer(finding, tuple(_fixes(_sites(finding, source, file, compiled_at.get(finding.function), captured))))
+        for finding in found
+        if finding.kind == "break"
+    ]
     made += [
         Offer(finding, tuple(_fixes(_sites_of_again(finding, source, compiled_at.get(finding.function)))))
         for finding in found
@@ -146,18 +153,18 @@ def _fixes(sites: Iterator[tuple[Site, tuple[Kind, ...]]]) -> Iterator[Fix]:
             yield fix
 
 
-def _sites(finding: Finding, source: Source) -> Iterator[tuple[Site, tuple[Kind, ...]]]:
-    """The place itself, and the calls that led there: what is called may be there to tell something."""
-    if finding.code not in KINDS:
-        return
-    spans = [] if finding.span is None else [(finding.span, KINDS[finding.code])]
-    file = finding.span.file if finding.span is not None else ""
+def _sites(
+    finding: Finding, source: Source, file: str, compiled_at: Span | None, captured: tuple[ValueFact, ...]
+) -> Iterator[tuple[Site, tuple[Kind, ...]]]:
+    """The place itself, and the calls that led there: what is called may be there to tell something. In the end the whole function."""
+    spans = [] if finding.span is None else [(finding.span, KINDS.get(finding.code, ()))]
     around = (*TOLD, *own_operators.KINDS) if finding.code in ("foreign-call", "foreign-value") else TOLD
     spans += [(frame.span, around) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
     for span, kinds in spans:
         node = source.expression_at(span)
         if node is not None:
             yield Site(source, finding, node), kinds
+    yield Site(source, finding, ast.Constant(None), file, compiled_at, captured), (outside.decided_outside,)
 
 
 def _sites_of_again(

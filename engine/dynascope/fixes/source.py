@@ -114,6 +114,8 @@ class Source:
         """A name that the text does not use yet."""
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         used |= {node.arg for node in ast.walk(self.tree) if isinstance(node, ast.arg)}
+        used |= {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
+        used |= {node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
         names = (name, *(f"{name}_{number}" for number in range(2, len(used) + 3)))
         return next(candidate for candidate in names if candidate not in used)
 

@@ -111,6 +111,8 @@ def _imports(modules: Sequence[fx.GraphModule]) -> list[str]:
         if _graphs_of(target):
             imports |= {"from dynascope.autograd_functions import Written", f"import {type(target).__module__}"}
             imports |= {f"import {value.__module__}" for value in vars(target).values() if isinstance(value, FunctionType)}
+        elif hasattr(target, "as_python"):
+            imports |= target.as_python()[1]
         elif (home := _home(target)) is not None:
             imports.add(f"import {home}")
     if any(node.op == "get_attr" and _is_long(getattr(module, node.target)) for module in modules for node in module.graph.nodes):
@@ -230,6 +232,8 @@ def _qualified(target: Any, name: str) -> str:
         return f"torch.ops.{target}"
     if hasattr(target, "written_by"):
         return f"filling({_qualified(target.written_by, name)})"
+    if hasattr(target, "as_python"):
+        return target.as_python()[0]
     for home, module in HOMES.items():
         if getattr(module, name, None) is target:
             return f"{home}.{name}"

@@ -75,7 +75,7 @@ class WorldIs(Predicate):
         titles = sorted({_title(space) for space, _ in self.spaces})
         left = len(titles) - 4
         shown = ", ".join(titles[:4]) + (f" and {left} other{'s' if left > 1 else ''}" if left > 0 else "")
-        return f"{count} {'names' if count != 1 else 'name'} of {shown} {'are' if count != 1 else 'is'} what was found"
+        return f"{shown}: {count} {'names lead' if count != 1 else 'name leads'} where {'they' if count != 1 else 'it'} led"
 
     def failure(self, expression: str) -> str:
         return next((f"`{place}` {what}" for place, what in self._changes()), "the names of libraries lead where they led")

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from dynascope.fixes.fix import Parts
 from dynascope.proving.trial import Trial
 from dynascope.report.facts import CompileReport
 from dynascope.report.process_folders import process_folder
@@ -73,15 +74,16 @@ class Prover:
             self.process.communicate()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def tried(self, program: Program, texts: Mapping[str, str], is_captured: bool = True) -> Outcome:
-        """The program as it is written first, then captured: what does not run as before is not captured either."""
+    def tried(
+        self, program: Program, texts: Mapping[str, str], is_captured: bool = True, parts: tuple[tuple[str, Parts], ...] = ()
+    ) -> Outcome:
+        """The program as it is written first, then captured: what does not run as before is not captured. `parts` with their files."""
         self._count += 1
         place = self._folder / str(self._count)
         place.mkdir()
         report, results, printed = place / "report.json", place / "results.pt", place / "printed"
-        trial = Trial(
-            program.file, program.arguments, dict(texts), str(printed), results=str(results), device=program.device
-        )
+        told = tuple((file, each.function, each.compiled) for file, each in parts)
+        trial = Trial(program.file, program.arguments, dict(texts), str(printed), None, str(results), program.device, told)
         plain = self._run(trial)
         if plain.get("timed_out"):
             return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")

@@ -10,13 +10,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dynascope.fixes.edits import Edit, apply, are_apart, by_lines, line_before
-from dynascope.fixes.fix import Fix
+from dynascope.fixes.fix import Fix, Parts
 from dynascope.fixes.offers import Offer, may_be_spared, offers
 from dynascope.proving.asking import Outcome, Program, Prover
+from dynascope.proving.kept_work import is_kept
 from dynascope.proving.printed import Places, are_alike, unsteady_words
 from dynascope.proving.program_files import read_program
 from dynascope.report.facts import CompileReport
@@ -101,6 +103,7 @@ class _State:
     texts: dict[str, str]
     outcome: Outcome
     made: tuple[Made, ...] = ()
+    parts: tuple[tuple[str, Parts], ...] = ()
 
     @property
     def report(self) -> CompileReport:
@@ -166,11 +169,12 @@ class _Search:
         if time.monotonic() > self._end:
             self.is_cut = True
             return None
-        changed, made = _joined(chosen)
+        changed, made, taken = _joined(chosen)
         if not all(are_apart(edits) for edits in changed.values()):
             return None
         texts = {**before.texts, **{f: apply(text_of(before.texts, f), edits) for f, edits in changed.items()}}
-        outcome = self.prover.tried(self.program, texts)
+        parts = tuple(dict.fromkeys((*before.parts, *((file, each) for file, fix in taken for each in fix.parts))))
+        outcome = self.prover.tried(self.program, texts, parts=parts)
         if (
             outcome.trouble
             or outcome.report is None
@@ -178,9 +182,11 @@ class _Search:
         ):
             return None
         made = [replace(one, line=self._line_given(before, one)) for one in made]
-        after = _State(texts, outcome, (*before.made, *made))
+        after = _State(texts, outcome, (*before.made, *made), parts)
         comparison = self.prover.compared(before.outcome, outcome)
         if self._is_other(comparison) or uncompiled(after.report) > uncompiled(before.report):
+            return None
+        if any(fix.parts for _, fix in taken) and _loses(before, after):
             return None
         is_shown = all(self._is_witnessed(before, file, fix) for file, fix, _ in chosen if fix.witness)
         return (after, comparison) if is_shown else None
@@ -199,7 +205,7 @@ class _Search:
         """Whether a call that is compared gets to what the fix is about."""
         if (file, fix) not in self._witnessed:
             text = apply(text_of(before.texts, file), fix.witness)
-            outcome = self.prover.tried(self.program, {**before.texts, file: text}, is_captured=False)
+            outcome = self.prover.tried(self.program, {**before.texts, file: text}, False, before.parts)
             is_otherwise = self._does_otherwise(before.outcome, outcome)
             other = is_otherwise or self._is_other(self.prover.compared(before.outcome, outcome))
             self._witnessed[file, fix] = other
@@ -282,8 +288,10 @@ def _whole(file: str, fix: Fix, before: _State, after: _State) -> Fix:
     made = after.made[len(before.made) :]
     if len(made) < 2:
         return fix
+    parts = after.parts[len(before.parts) :]
     edits = by_lines(text_of(before.texts, file), text_of(after.texts, file))
-    return Fix("; then ".join([made[0].title, *(one.title[:1].lower() + one.title[1:] for one in made[1:])]), edits)
+    title = "; then ".join([made[0].title, *(one.title[:1].lower() + one.title[1:] for one in made[1:])])
+    return Fix(title, edits, parts=tuple(each for _, each in parts))
 
 
 def _together(
@@ -333,7 +341,7 @@ def _without_idle(search: _Search, before: _State, chosen: list[Chosen], after: 
     return after
 
 
-def _joined(chosen: Sequence[Chosen]) -> tuple[dict[str, tuple[Edit, ...]], list[Made]]:
+def _joined(chosen: Sequence[Chosen]) -> tuple[dict[str, tuple[Edit, ...]], list[Made], list[tuple[str, Fix]]]:
     """By file; a fix whose edits are in the way of an earlier one waits for the next round."""
     joined: dict[str, tuple[Edit, ...]] = {}
     made: dict[tuple[str, Fix], Made] = {}
@@ -342,7 +350,7 @@ def _joined(chosen: Sequence[Chosen]) -> tuple[dict[str, tuple[Edit, ...]], list
         if are_apart(edits):
             joined[file] = edits
             made.setdefault((file, fix), Made(file, finding.span.line if finding.span else 0, fix.title))
-    return joined, list(made.values())
+    return joined, list(made.values()), list(made)
 
 
 def _offers(state: _State) -> list[tuple[str, Offer]]:
@@ -366,6 +374,13 @@ def compiled_again(report: CompileReport) -> int:
 def waste(report: CompileReport) -> tuple[int, int]:
     """Breaks weigh more than what is compiled again."""
     return breaks(report), compiled_again(report)
+
+
+def _loses(before: _State, after: _State) -> bool:
+    """Work that is compiled in parts is worth it where it all stays compiled, in no more graphs than the breaks made."""
+    is_more = len(after.report.graphs) > len(before.report.graphs) or compiled_again(after.report) > compiled_again(before.report)
+    ran = [(state.report, partial(text_of, state.texts)) for state in (before, after)]
+    return is_more or not is_kept(*ran)
 
 
 def _count_of(finding: Finding) -> Count:

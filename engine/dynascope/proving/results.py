@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,8 +118,9 @@ def _told(value: Any) -> tuple[str, Any]:
     return kind, value if type(value) is base else base(value)
 
 
-def listen() -> Log:
-    """Take the place of `torch.compile` and its like: what they are given runs as it was written."""
+def listen(parts: Collection[str] = ()) -> Log:
+    """Take the place of `torch.compile` and its like: what they are given runs as it was written. Of functions named in `parts` the calls
+    are nobody's: they are a part of another's."""
     import dynascope
 
     log = Log()
@@ -126,7 +128,8 @@ def listen() -> Log:
     def uncompiled(target: Any = None, *others: Any, disable: bool = False, **settings: Any) -> Any:
         if target is None:
             return lambda function: uncompiled(function, disable=disable)
-        return target if disable else _listened(target, log)
+        is_part = getattr(target, "__qualname__", "").replace("<locals>.", "") in parts
+        return target if disable or is_part else _listened(target, log)
 
     torch.compile = torch.compiler.compile = dynascope.compile = uncompiled
     torch.nn.Module.compile = lambda self, *others, **settings: _listened(self, log) and None

@@ -6,6 +6,7 @@ numbers begin alike in every trial, so that two trials of one program can be com
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import importlib.machinery
@@ -37,6 +38,8 @@ class Trial:
     report: str | None = None
     results: str | None = None
     device: str | None = None
+    parts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """Of functions that were compiled before an edit and are no more: the file, the function, and those with its work."""
 
 
 def run(trial: Trial) -> None:
@@ -44,7 +47,7 @@ def run(trial: Trial) -> None:
     _redirect(trial.printed)
     sys.argv = [trial.file, *trial.arguments]
     sys.path[0] = os.path.dirname(os.path.realpath(trial.file))
-    _read_instead(trial.texts)
+    _read_instead(trial)
     recorder, log = None, None
     if trial.report is not None:
         recorder = _capturing(trial, trial.report)
@@ -52,7 +55,7 @@ def run(trial: Trial) -> None:
         from dynascope.proving.fakes import watch_fakes
         from dynascope.proving.results import listen
 
-        log = listen()
+        log = listen([name for _, _, names in trial.parts for name in names])
         watch_fakes()
     _begin_alike()
     code = _execute(trial)
@@ -86,7 +89,7 @@ def _execute(trial: Trial) -> int:
     main.__dict__.update(__file__=trial.file, __builtins__=__builtins__, __cached__=None)
     sys.modules["__main__"] = main
     try:
-        exec(compile(_text(trial.texts, trial.file), trial.file, "exec", dont_inherit=True), main.__dict__)
+        exec(_code(_text(trial.texts, trial.file), trial.file, trial), main.__dict__)
     except SystemExit as end:
         if end.code is None:
             return 0
@@ -136,7 +139,27 @@ def _begin_alike() -> None:
         numpy.random.seed(SEED)
 
 
-def _read_instead(texts: Mapping[str, str]) -> None:
+def _code(text: str, file: str, trial: Trial) -> types.CodeType:
+    """Where results are compared, a function whose work is compiled in parts is listened to as when it was compiled itself."""
+    tree = ast.parse(text, file)
+    own = {name for _, _, names in trial.parts for name in names}
+    outer = {name for where, name, _ in trial.parts if os.path.realpath(where) == os.path.realpath(file)} - own
+    if trial.results is not None and outer:
+        _listen_to(tree.body, "", outer)
+    return compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
+
+
+def _listen_to(block: list[ast.stmt], above: str, names: set[str]) -> None:
+    for node in block:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            if above + node.name in names:
+                torch = ast.Call(ast.Name("__import__", ast.Load()), [ast.Constant("torch")], [])
+                node.decorator_list.insert(0, ast.Attribute(torch, "compile", ast.Load()))
+            _listen_to(node.body, f"{above}{node.name}.", names)
+
+
+def _read_instead(trial: Trial) -> None:
+    texts = trial.texts
     real = {os.path.realpath(file): text for file, text in texts.items()}
     for file, text in texts.items():
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -146,6 +169,6 @@ def _read_instead(texts: Mapping[str, str]) -> None:
     def code_of(self: Any, fullname: str) -> Any:
         path = self.get_filename(fullname)
         text = real.get(os.path.realpath(path))
-        return get_code(self, fullname) if text is None else compile(text, path, "exec", dont_inherit=True)
+        return get_code(self, fullname) if text is None else _code(text, path, trial)
 
     loader.get_code = code_of  # type: ignore[method-assign]

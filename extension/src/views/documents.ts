@@ -22,10 +22,16 @@ export function registerDocuments(server: Server): vscode.Disposable {
   };
   return vscode.Disposable.from(
     changes,
+    server.onRunState(() => void pagesAreReady()),
     vscode.workspace.registerTextDocumentContentProvider(DOCUMENT_SCHEME, provider),
     vscode.commands.registerCommand(OPEN_DOCUMENT, (uri: string) => showDocument({ uri, takeFocus: true })),
     server.onDocumentsChanged(uris => uris.forEach(uri => changes.fire(vscode.Uri.parse(uri)))),
   );
+}
+
+/** What shows Markdown rendered starts with its first page, which is blank for seconds meanwhile: it starts beside the first run. */
+async function pagesAreReady(): Promise<void> {
+  await vscode.extensions.getExtension('vscode.markdown-language-features')?.activate();
 }
 
 /** The document is made only after its text was provided, and may be of the right language by its name already. */

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, LineLink
+from dynascope.report.findings import function_line
 from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
-from dynascope.report.span import Span
+from dynascope.report.span import Span, UserStack
+from dynascope.report.user_files import user_place
 
 from dynascope_server.ide.findings_of_looks import check_words, cost_rows, found_out
 from dynascope_server.ide.numbers import count
@@ -71,7 +73,8 @@ def _outcome(report: CompileReport) -> str:
 
 
 def _function_rows(function: FunctionFact) -> Iterator[Row]:
-    yield from _heading(f"`{function.name}`", function.span)
+    where = function_line(function)
+    yield from _heading(f"`{function.name}`", where)
     for entry in function.entries:
         seconds = sum(entry.seconds.values())
         told = [_part(entry), f"graph `{entry.graph}`" if entry.graph else "no graph", count(len(entry.guards), "guard")]
@@ -79,11 +82,12 @@ def _function_rows(function: FunctionFact) -> Iterator[Row]:
             what = "raises, because of `fullgraph=True`" if entry.exit == "raise" else "runs uncompiled"
         else:
             what = ", ".join([*told, ENDS.get(entry.exit, f"ends with {entry.exit}")])
-        yield f"- {what}, {seconds * 1000:.0f} ms", entry.span
+        place = user_place(entry.span, entry.callers) or where
+        yield f"- {what}, {seconds * 1000:.0f} ms", place if place.line != where.line or place.file != where.file else None
         if entry.recompiled is not None:
-            yield from _explanation_rows("  - compiled again", entry.recompiled)
+            yield from _explanation_rows("  - compiled again", entry.recompiled, entry.callers)
         if entry.reason is not None:
-            yield from _explanation_rows("  - because", entry.reason)
+            yield from _explanation_rows("  - because", entry.reason, entry.callers)
 
 
 ENDS = {"break": "ends at a break", "return": "returns"}
@@ -103,10 +107,12 @@ def _guard_rows(function: FunctionFact, entry: EntryFact) -> Iterator[Row]:
         yield f"- {guard.check}", guard.span
 
 
-def _explanation_rows(title: str, explanation: Explanation) -> Iterator[Row]:
+def _explanation_rows(title: str, explanation: Explanation, callers: UserStack = ()) -> Iterator[Row]:
+    """At the user's own place, also where it happened in a library."""
     message, remedy = _one_line(explanation.message), _one_line(explanation.remedy)
     message = message if not remedy or message.endswith((".", "!", "?", ":")) else f"{message}."
-    yield f"{title} ({explanation.code}): {message} {remedy}".rstrip(), explanation.span
+    place = user_place(explanation.span, explanation.stack or callers) or explanation.span
+    yield f"{title} ({explanation.code}): {message} {remedy}".rstrip(), place
 
 
 def _heading(title: str, span: Span | None = None) -> Iterator[Row]:

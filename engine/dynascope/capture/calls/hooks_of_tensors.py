@@ -24,6 +24,8 @@ from dynascope.capture.values import NONE, TensorValue, Value
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
+WRITES = "Register the hook after the last write to the tensor, or on a clone of it."
+
 
 class HandleValue(Value):
     """What a registration gives: there is none before the graph has run, so a program that keeps it ends the graph before."""
@@ -81,4 +83,4 @@ def check_unwritten(machine: Machine) -> None:
     """At the end of a capture: what has a hook still has the history that it had then."""
     for tensor, version in machine.hooked:
         if tensor.example._version != version:
-            raise Break(UnrebuildableValue("a hook on a tensor that is written afterwards"))
+            raise Break(UnrebuildableValue("a hook on a tensor that is written afterwards", WRITES))

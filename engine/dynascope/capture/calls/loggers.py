@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 NAMES = ("self", "level", "msg", "args", "exc_info", "extra", "stack_info", "stacklevel")
+HANDLERS = "Look at the logger's handlers, or change them, before the call or after it."
 PLAIN = (logging.Logger.makeRecord, logging.Logger.handle, logging.Logger.findCaller)
 
 
@@ -140,7 +141,7 @@ def check_heard(machine: Machine) -> None:
     """At the end of a capture: what is said then is heard as it would have been heard where the program said it."""
     loggers = [arguments[0].object for function, arguments in machine.said if function is say]
     if any(is_changed(machine, logger) for logger in {id(logger): logger for logger in loggers}.values()):
-        raise Break(UnrebuildableValue("what a logger says before its handlers are looked at or changed"))
+        raise Break(UnrebuildableValue("what a logger says before its handlers are looked at or changed", HANDLERS))
 
 
 def say(logger: logging.Logger, level: int, message: Any, values: Any, place: tuple[str, int, str]) -> None:

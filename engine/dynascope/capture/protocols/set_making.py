@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.reasons import UnrebuildableValue
+from dynascope.capture.reasons import UntoldOrder
 from dynascope.capture.set_orders import SetRecipe, as_dictionary, as_keys_view
 from dynascope.capture.signals import Break
 from dynascope.capture.values import ConstantValue, DictValue, DictViewValue, SetValue, Value
@@ -39,6 +39,6 @@ def note_change(machine: Machine, value: SetValue, change: Callable[..., Any], *
         machine.journal.set(value, "recipe", value.recipe.changed(change, *given) if known else None)
     elif value.source is not None:
         if not known and change is not operator.isub and len(value.items) > 1:
-            raise Break(UnrebuildableValue("a set changed by one from outside (no guard says its order)"))
+            raise Break(UntoldOrder(machine.expression()))
         if value.done is not None:
             machine.journal.set(value, "done", (*value.done, (change, given)) if known else None)
