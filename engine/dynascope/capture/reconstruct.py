@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture import tracebacks
 from dynascope.capture.parts import describe, held_by, parts_of
 from dynascope.capture.protocols.contents import longest
 from dynascope.capture.protocols.overriding import SWITCHES, switch, with_class
@@ -54,6 +55,7 @@ from dynascope.capture.values import (
     SymbolicNumber,
     TensorValue,
     TextValue,
+    TracebackValue,
     TupleValue,
     Value,
     WeakReferenceValue,
@@ -674,4 +676,5 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     FunctionValue: Rebuilder.make_function,
     InstanceValue: Rebuilder.make_instance,
     InferenceModeValue: Rebuilder.make_inference_mode,
+    TracebackValue: lambda self, value: self.call_constant(tracebacks.made, ConstantValue(value.entries)),
 }

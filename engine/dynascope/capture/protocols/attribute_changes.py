@@ -161,14 +161,17 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
         if isinstance(getattr(kind, "__set__", None), types.FunctionType):
             descriptor = machine.outside.realize(entry, descriptor_source(machine, value.cls, name, value))
             return machine.call(special(machine, descriptor, "__set__"), [value, item])
-        if kind is not types.MemberDescriptorType and not (
-            issubclass(value.cls, BaseException) and name.startswith("__")
-        ):
+        if not is_slot(entry) and not (issubclass(value.cls, BaseException) and name.startswith("__")):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
     elif not value.python_type.__dictoffset__:
         raise Break(ProgramRaises("AttributeError", machine.expression()))
     put(machine, value, name, item)
     return None
+
+
+def is_slot(entry: Any) -> bool:
+    """A member that `__slots__` made, which takes any value. Of one that a class has in C only C knows what it takes."""
+    return isinstance(entry, types.MemberDescriptorType) and "__slots__" in vars(entry.__objclass__)
 
 
 def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item: Value) -> None:
@@ -239,15 +242,15 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
         if instance_attribute(machine, value, name) is None:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
     found = lookup(value.cls, name)
-    if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.MemberDescriptorType):
-        return delete_by_descriptor(machine, value, name, found)
-    if isinstance(found, types.MemberDescriptorType):
+    if is_slot(found):
         try:
             slot(machine, value, name)
         except Raised:  # CPython's words for a member that holds nothing (`PyMember_SetOne`, Python/structmember.c)
             raise machine.throw(AttributeError, name) from None
         take_away(machine, value, name, is_set(value, name))
         return None
+    if found is not MISSING and is_data_descriptor(found):
+        return delete_by_descriptor(machine, value, name, found)
     if instance_attribute(machine, value, name) is None:
         raise missing(machine, value, name)
     remove(machine, value, name)
