@@ -79,6 +79,8 @@ def entries(error):
     while error is not None:
         for entry in traceback.extract_tb(error.__traceback__):
             yield entry.filename, entry.name, entry.lineno, entry.line
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            yield line - frame.f_code.co_firstlineno
         yield type(error), error.args
         error = error.__cause__ or error.__context__
 
@@ -92,6 +94,22 @@ def test_a_result_says_where_it_came_through(make):
     for text in ("one", "two"):
         assert list(entries(fast(X, text)[1])) == list(entries(make(text)))
     assert not fast.compilation.codes
+
+
+NO_ATTRIBUTES = [("__traceback__", 5), ("__cause__", 5), ("__context__", "x"), ("__suppress_context__", "x"), ("args", 5)]
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name, value", NO_ATTRIBUTES)
+def test_what_an_exception_does_not_take(name, value):
+    def program(x):
+        try:
+            setattr(ValueError(), name, value)
+        except TypeError as error:
+            return x + 1, str(error)
+        return x, "taken"
+
+    assert compiled(program)(X)[1] == program(X)[1]
 
 
 def test_kept_in_a_list():

@@ -16,7 +16,7 @@ import functools
 import linecache
 import sys
 from collections.abc import Callable
-from types import CodeType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
@@ -87,7 +87,7 @@ def _node_name(entry: TracebackType) -> str:
 
 def _entry(frame: UserFrame, module: Any, following: TracebackType | None) -> TracebackType:
     try:
-        exec(_raising(frame), {"__name__": module, "__builtins__": {}})
+        FunctionType(_raising(frame), {"__name__": module, "__builtins__": {}})()
     except ZeroDivisionError as error:
         assert error.__traceback__ is not None and error.__traceback__.tb_next is not None
         made = error.__traceback__.tb_next
@@ -97,12 +97,16 @@ def _entry(frame: UserFrame, module: Any, following: TracebackType | None) -> Tr
 
 @functools.lru_cache(maxsize=1024)
 def _raising(frame: UserFrame) -> CodeType:
-    """Code whose every instruction stands at the frame's place."""
-    span, tree = frame.span, ast.parse("1 // 0")
+    """Code of a function that begins where the frame's does, and whose every instruction stands at the frame's place."""
+    span = frame.span
+    tree = ast.parse("def function(): 1 // 0")
+    definition = tree.body[0]
     for node in ast.walk(tree):
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno, node.end_lineno = span.line, span.last_line
             node.col_offset = 0 if span.column is None else span.column
             node.end_col_offset = node.col_offset if span.end_column is None else span.end_column
-    name = frame.function.rpartition(".")[2]
-    return compile(tree, span.file, "exec").replace(co_name=name, co_qualname=frame.function)
+    if 0 < frame.first_line < span.line:
+        definition.lineno = frame.first_line
+    (code,) = (each for each in compile(tree, span.file, "exec").co_consts if isinstance(each, CodeType))
+    return code.replace(co_name=frame.function.rpartition(".")[2], co_qualname=frame.function)

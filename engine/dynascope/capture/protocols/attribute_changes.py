@@ -161,7 +161,7 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
         if isinstance(getattr(kind, "__set__", None), types.FunctionType):
             descriptor = machine.outside.realize(entry, descriptor_source(machine, value.cls, name, value))
             return machine.call(special(machine, descriptor, "__set__"), [value, item])
-        if not is_slot(entry) and not (issubclass(value.cls, BaseException) and name.startswith("__")):
+        if not is_slot(entry) and not is_taken_by_exceptions(value.cls, name, item):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
     elif not value.python_type.__dictoffset__:
         raise Break(ProgramRaises("AttributeError", machine.expression()))
@@ -172,6 +172,16 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
 def is_slot(entry: Any) -> bool:
     """A member that `__slots__` made, which takes any value. Of one that a class has in C only C knows what it takes."""
     return isinstance(entry, types.MemberDescriptorType) and "__slots__" in vars(entry.__objclass__)
+
+
+KINDS_IN_EXCEPTIONS = {"__cause__": BaseException, "__context__": BaseException, "__traceback__": types.TracebackType}
+
+
+def is_taken_by_exceptions(cls: type, name: str, item: Value) -> bool:
+    """Whether it is an attribute that every exception has in C, which is given what it takes: None as well."""
+    kind = KINDS_IN_EXCEPTIONS.get(name)
+    given = item.python_type
+    return issubclass(cls, BaseException) and kind is not None and (given is type(None) or issubclass(given, kind))
 
 
 def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item: Value) -> None:
