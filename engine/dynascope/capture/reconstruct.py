@@ -676,5 +676,5 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     FunctionValue: Rebuilder.make_function,
     InstanceValue: Rebuilder.make_instance,
     InferenceModeValue: Rebuilder.make_inference_mode,
-    TracebackValue: lambda self, value: self.call_constant(tracebacks.made, ConstantValue(value.entries)),
+    TracebackValue: lambda self, value: self.call_constant(tracebacks.rebuilt, ConstantValue(value.entries)),
 }

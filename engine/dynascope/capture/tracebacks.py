@@ -5,7 +5,7 @@
 
 One of an error that leaves a compiled call, where the graph's own code raised, operator by operator, and the call could not begin anew
 (`relocation`; frames of libraries between the program's are not there). And one of an exception that the program raised and handled
-inside, and keeps (`note_passage`, `made`). Python makes no frames by request: for each line a small code object of that place and name
+inside, and keeps (`note_passage`, `rebuilt`). Python makes no frames by request: for each line a small code object of that place and name
 raises once. Such a frame has no locals.
 """
 
@@ -64,7 +64,7 @@ def note_passage(journal: Journal, raised: Raised, frame: Frame) -> None:
     journal.set_item(value.attributes, "__traceback__", TracebackValue((here, *known)))
 
 
-def made(entries: tuple[tuple[UserFrame, str | None], ...]) -> TracebackType | None:
+def rebuilt(entries: tuple[tuple[UserFrame, str | None], ...]) -> TracebackType | None:
     """The traceback of an exception that came through these places."""
     chain = None
     for frame, module in reversed(entries):

@@ -651,7 +651,7 @@ DELETED = NullValue()
 
 class TracebackValue(Value):
     """The traceback of an exception that was raised inside. `entries` are the places that it came through, outermost first, each with the
-    name of its module. It is not read inside: where it is kept, compiled code makes one that says the same (`tracebacks.made`)."""
+    name of its module. It is not read inside: where it is kept, compiled code makes one that says the same (`tracebacks.rebuilt`)."""
 
     __slots__ = ("entries",)
     source = None
