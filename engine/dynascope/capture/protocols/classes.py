@@ -114,6 +114,10 @@ def is_data_descriptor(entry: Any) -> bool:
     return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
 
 
+OF_EVERY_CLASS = frozenset(name for cls in (object, type) for name, entry in vars(cls).items() if is_data_descriptor(entry))
+"""What `type` itself says of a class, whatever that has: its `__name__`, `__doc__`, `__dict__`."""
+
+
 def class_source(machine: Machine, cls: type, instance: Value | None = None) -> Source:
     """Where the class is found: the first instance or name that led to it."""
     known = machine.outside.by_identity.get(id(cls))
@@ -144,6 +148,8 @@ def member_source(machine: Machine, cls: type, name: str, instance: Value | None
 
 def is_hidden_by_metaclass(cls: type, name: str) -> bool:
     """Whether `cls.name` is another thing than instances find: `__name__`, `__doc__`, a property of the class's class."""
+    if type(cls) is type:
+        return name in OF_EVERY_CLASS
     entry = lookup(type(cls), name)
     return entry is not MISSING and is_data_descriptor(entry) or has_python_method(type(cls), "__getattribute__")
 
