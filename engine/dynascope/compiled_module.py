@@ -69,11 +69,14 @@ class CompiledModule(torch.nn.Module):
         self._compile_forward()
 
     def _compile_forward(self) -> None:
-        """Compile the `forward` that the original has now, and guard that it stays."""
+        """Compile the `forward` that the original has now, and guard that it stays. Where the program's class says what a call does, that
+        is compiled, with all that it calls."""
         state = self.__dict__
         original = state["_original"]
         state["_forward"] = original.forward
-        state["_compiled_call"] = state["_compile_call"](original.forward, state["_options"])
+        own = _own_call(type(original))
+        compiled = state["_compile_call"](own or original.forward, state["_options"])
+        state["_compiled_call"] = compiled if own is None else types.MethodType(compiled, original)
         state["_as_compiled"] = compile_guards(_as_compiled(original), _gate.__code__)
 
     def _call_otherwise(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,7 +92,8 @@ class CompiledModule(torch.nn.Module):
             # torch.compile and torch.export read what follows.
             return self.__dict__["_original"](*args, **kwargs)
         call = self._current_call()
-        if any(_hook_tables(self.__dict__["_original"])):
+        original = self.__dict__["_original"]
+        if any(_hook_tables(original)) and _own_call(type(original)) is None:
             return self._call_with_hooks(*args, **kwargs)
         return call(*args, **kwargs)
 
@@ -201,6 +205,13 @@ def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:
         made.__module__, made.__qualname__ = CompiledModule.__module__, CompiledModule.__qualname__
         _classes[cls] = made
     return _classes[cls]
+
+
+def _own_call(cls: type[torch.nn.Module]) -> types.FunctionType | None:
+    """The `__call__` of the program's own, if its class has one. Those of torch come to `forward`, with the hooks around it."""
+    call = cls.__call__
+    is_torchs = not isinstance(call, types.FunctionType) or call.__module__.partition(".")[0] == "torch"
+    return None if is_torchs else call
 
 
 def _special_methods(cls: type[torch.nn.Module]) -> Iterator[str]:

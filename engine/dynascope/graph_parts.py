@@ -24,6 +24,7 @@ from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
+from dynascope.meta_kernels.graph_modules import forward_of
 from dynascope.part_states import State, change, sets_state, states_of
 from dynascope.repeatable import draws_numbers
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
@@ -425,7 +426,7 @@ def joined(graph: fx.GraphModule, parts: Sequence[Part]) -> Callable[..., tuple]
     for at, part in enumerate(parts):
         arguments = ", ".join(names[node] for node in part.inputs)
         run = f"operators_{at}"
-        environment[run] = part.graph.forward
+        environment[run] = forward_of(part.graph) if part.compiled is None else part.graph.forward
         if part.compiled is not None:
             environment[f"kernels_{at}"], run = part.compiled.function, f"kernels_{at}"
             if (fits := check_of(part)) is not None:

@@ -75,7 +75,7 @@ from dynascope.guards.guard import Guard
 from dynascope.guards.source import ExtentSource, FrameValues, Source
 from dynascope.guards.varied import varied
 from dynascope.looking import NotRun, stand_in
-from dynascope.meta_kernels.graph_modules import written
+from dynascope.meta_kernels.graph_modules import forward_of, written
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
 from dynascope.reasons import (
@@ -529,7 +529,7 @@ def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> Co
     note = BackendFailed(backend_name(state.options.backend), type(error).__name__, str(error)).explain(state.region.span)
     judge(note, state.options.strict, error)
     warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
-    return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
+    return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))
 
 
 def without_recording(module: fx.GraphModule) -> fx.GraphModule:

@@ -239,3 +239,18 @@ def test_writes_outside_of_what_an_input_shows(backend):
         return base.tolist()
 
     assert run(dynascope.compile(writes_beside, backend=backend)) == run(writes_beside)
+
+
+def test_an_error_is_printed_by_nobody(capfd):
+    """A graph without kernels is fx's module, which writes to stderr where its first call raises."""
+    layer = torch.nn.Linear(4, 4)
+
+    def program(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            first = layer(x)
+            with torch.autocast("cpu", torch.float16):  # autocast remembers the weight as bfloat16
+                return first, layer(x)
+
+    with dynascope.expected("operator-failed"), pytest.raises(RuntimeError, match="same dtype"):
+        dynascope.compile(program)(torch.ones(2, 4))
+    assert capfd.readouterr() == ("", "")

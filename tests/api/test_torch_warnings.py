@@ -96,3 +96,14 @@ def test_a_filter_that_makes_errors_later_raises_in_the_program(backend):
             mine, theirs = compiled(X), program(X)
         torch.testing.assert_close(mine[0], theirs[0])
         assert mine[1] == theirs[1] and bool(mine[1]) == (action == "error")
+
+
+def test_numbers_that_are_only_tried_warn_of_nothing():
+    """Which numbers a call takes is asked with ones that no type holds."""
+    compiled = dynascope.compile(lambda x, correction: x.var(0, correction=correction), dynamic=True)
+    x = torch.randn(5, 3)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for correction in (2, 3, 2.5):
+            assert torch.allclose(compiled(x, correction), x.var(0, correction=correction))
+    assert not [each for each in seen if "degrees of freedom" in str(each.message)]

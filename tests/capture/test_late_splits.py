@@ -86,6 +86,15 @@ def test_other_dimensions_and_sizes_that_are_known():
 
 
 @pytest.mark.compiler
+def test_parts_are_cut_again():
+    def step(x, counts):
+        halves = [part.chunk(2, dim=-1) for part in x.split(counts.tolist())]
+        return torch.cat([torch.sigmoid(gate) * value for gate, value in halves])
+
+    check(step, torch.randn(400, 8, requires_grad=True))
+
+
+@pytest.mark.compiler
 @pytest.mark.expects("data-dependent-value")
 def test_many_parts_are_a_break():
     def step(x, counts):

@@ -31,3 +31,12 @@ def test_what_equals_nothing_is_found_as_itself(number):
 
     ours, theirs = dynascope.compile(program, backend="eager")(torch.ones(2), number), program(torch.ones(2), number)
     assert ours[:3] == theirs[:3]
+
+
+def test_a_view_of_a_dictionary_makes_a_set_of_a_frozen_one():
+    def program(x):
+        keys, frozen, plain = {1: 1, 2: 2}.keys(), frozenset((1, 5)), {1, 5}
+        found = [frozen & keys, keys & frozen, frozen | keys, frozen - keys, keys ^ frozen, frozen ^ keys, plain & keys]
+        return x + 1, [(type(each), sorted(each)) for each in (*found, frozen & plain, plain & frozen)]
+
+    assert dynascope.compile(program, backend="eager")(torch.ones(2))[1] == program(torch.ones(2))[1]

@@ -19,6 +19,18 @@ def three(a, b, c):
     return a
 
 
+def first_by_place(a, b=1, /, c=2, *, d):
+    return a
+
+
+def rest_by_name(a, /, **others):
+    return others
+
+
+def by_name(*, a, b):
+    return a
+
+
 def remove(container, key):
     del container[key]
 
@@ -33,6 +45,15 @@ WRONG = {
     "two of three": lambda: three(1, 2),
     "a name twice": lambda: one(1, a=2),
     "an unknown name": lambda: two(1, c=2),
+    "by name what has none": lambda: first_by_place(a=1, d=2),
+    "by name two that have none": lambda: first_by_place(1, a=2, b=3, d=4),
+    "one that is to be named": lambda: first_by_place(1),
+    "too many beside a name": lambda: first_by_place(1, 2, 3, 4, d=5),
+    "an unknown name among too many": lambda: first_by_place(1, 2, 3, 4, e=5),
+    "two unknown names": lambda: by_name(a=1, c=2, d=3),
+    "names by place": lambda: by_name(1, a=2, b=3),
+    "no names": lambda: by_name(),
+    "the place is taken by the rest": lambda: rest_by_name(a=1),
     "range": lambda: range(1, 2, 3, 4),
     "range of nothing": lambda: range(),
     "slice": lambda: slice(1, 2, 3, 4),

@@ -80,3 +80,31 @@ def test_into_the_memory_of_an_operand(name):
     program = INTO_AN_OPERAND[name]
     ours, theirs = outcome(dynascope.compile(program)), outcome(program)
     assert ours == theirs if isinstance(theirs, str) else torch.allclose(torch.tensor(ours), torch.tensor(theirs))
+
+
+OF_THE_RESULTS_TYPE = {
+    "a sum": lambda: torch.sum(LARGE, 0, out=torch.empty(2)),
+    "a sum of all but NaN": lambda: torch.nansum(LARGE, 0, out=torch.empty(2)),
+    "running sums": lambda: torch.cumsum(LARGE, 0, out=torch.empty(300, 2)),
+    "a product": lambda: torch.prod(LARGE.int(), 0, out=torch.empty(2)),
+    "running products": lambda: torch.cumprod(LARGE.int(), 0, out=torch.empty(300, 2)),
+    "a mean": lambda: torch.mean(LARGE, 0, out=torch.empty(2)),
+    "in another type than the result's": lambda: torch.sum(LARGE, 0, dtype=torch.half, out=torch.empty(2)),
+}
+LARGE = torch.full((300, 2), 300, dtype=torch.half)
+
+
+@pytest.mark.compiler
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", OF_THE_RESULTS_TYPE)
+def test_computed_in_the_type_of_the_result(name):
+    """Half precision holds no 90,000, int32 no 300 ** 300: torch converts before it adds."""
+
+    def outcome(function):
+        try:
+            return function().tolist()
+        except RuntimeError as error:
+            return str(error)
+
+    program = OF_THE_RESULTS_TYPE[name]
+    assert outcome(dynascope.compile(program)) == outcome(program)

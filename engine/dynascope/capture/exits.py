@@ -27,7 +27,7 @@ from dynascope.capture.values import CellValue, NullValue, TensorValue, Value
 from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Instruction, decode
-from dynascope.frame.liveness import Liveness
+from dynascope.frame.liveness import READS_WHOLE_FRAME, Liveness
 from dynascope.frame.resume import (
     CellContentParameter,
     CellParameter,
@@ -166,7 +166,10 @@ class StepWriter:
         return Step(builder.build(), entry.code.co_freevars, *self.arguments(entry))
 
     def check(self) -> None:
-        """Frames inside `except` clauses hold the interpreter's own exception state."""
+        """Frames inside `except` clauses hold the interpreter's own exception state. A cell that holds nothing yet travels as an argument,
+        which who lists the frame's names would find."""
+        if READS_WHOLE_FRAME.intersection(self.state.code.co_names) and self.empty_cells():
+            raise StepRefused(None)
         kinds = {slot.kind for slot in self.shapes[self.state.instruction]}
         if SlotKind.PREVIOUS_EXCEPTION in kinds or self.state.instruction.operation in (
             "RERAISE",
@@ -181,6 +184,9 @@ class StepWriter:
         if self.waits is not None and self.depth <= len(self.state.stack):
             raise StepRefused(None)
 
+    def empty_cells(self) -> list[str]:
+        return [name for name in self.state.cells if self.state.slots[name].content is None]
+
     def entry_nulls(self) -> list[int]:
         return [at for at, value in enumerate(self.state.stack) if isinstance(value, NullValue)]
 
@@ -194,11 +200,10 @@ class StepWriter:
     def resume_at(self, instruction: Instruction, nulls: Sequence[int]) -> Resume:
         live = self.live.before(instruction)
         bound = [name for name in self.state.locals if name in live or name in self.state.kept]
-        empty = [name for name in self.state.cells if self.state.slots[name].content is None]
         # `super()` reads the first parameter from the frame itself.
         try:
             return make_resume_code(
-                self.state.code, self.state.instructions, instruction, nulls, bound, self.state.cells, empty
+                self.state.code, self.state.instructions, instruction, nulls, bound, self.state.cells, self.empty_cells()
             )
         except ResumeRefusal as refusal:
             raise StepRefused(refusal.reason) from None

@@ -494,11 +494,13 @@ class Extents:
         pending = [wanted]
         while pending:
             node = pending[-1]
-            missing = [other for other in node.all_input_nodes if other not in made]
+            # A number is what the values say: what it is computed of may be known to the run alone (`tolist`).
+            read = () if "size" in node.meta else node.all_input_nodes
+            missing = [other for other in read if other not in made]
             if node in made or not missing:
                 pending.pop()
             if node not in made and not missing:
-                operands = map(made.__getitem__, node.all_input_nodes)
+                operands = map(made.__getitem__, read)
                 made[node] = self.answers.of(node, values, operands, partial(self._value, node, values, made))
             pending += missing
         return made[wanted]

@@ -42,6 +42,7 @@ from dynascope.capture.remade import is_own_value
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.torch_state import TorchState
+from dynascope.capture.tracebacks import note_passage
 from dynascope.capture.values import (
     NONE,
     UNSEEN,
@@ -295,6 +296,7 @@ class Machine:
             raise Break(ProgramRaises(raised.value.python_type.__name__, self.expression())) from None
         while len(self.frames) > base:
             frame = self.frames[-1]
+            note_passage(self.journal, raised, frame)
             handler = frame.instruction.handler
             if handler is not None:
                 del frame.stack[handler.depth :]

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.capture import tracebacks
 from dynascope.capture.numpy_numbers import array_of, is_spread
 from dynascope.capture.parts import describe, held_by, parts_of
 from dynascope.capture.protocols.contents import longest
@@ -55,6 +56,7 @@ from dynascope.capture.values import (
     SymbolicNumber,
     TensorValue,
     TextValue,
+    TracebackValue,
     TupleValue,
     Value,
     WeakReferenceValue,
@@ -676,4 +678,5 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     FunctionValue: Rebuilder.make_function,
     InstanceValue: Rebuilder.make_instance,
     InferenceModeValue: Rebuilder.make_inference_mode,
+    TracebackValue: lambda self, value: self.call_constant(tracebacks.rebuilt, ConstantValue(value.entries)),
 }

@@ -39,7 +39,8 @@ class CaptureAgain(BaseException):
 
 
 class Raised(Exception):
-    """The program raised `value`, an instance value of an exception class."""
+    """The program raised `value`, an instance value of an exception class. What a handler passes on, `raise` alone and the end of a
+    `finally` do, is `again` on its way: its traceback has the place already."""
 
-    def __init__(self, value: Value) -> None:
-        self.value = value
+    def __init__(self, value: Value, again: bool = False) -> None:
+        self.value, self.again = value, again

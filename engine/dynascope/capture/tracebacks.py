@@ -1,24 +1,34 @@
-"""The traceback of an error that leaves a compiled call: as if the program's own lines had run.
+"""Tracebacks as if the program's own lines had run, where compiled code ran in their place.
 
     f at the line of its `def`                        f at `z = inner(x)`
       forward in <eval_with_key>: getitem = t[i]      inner at `return t[i]`
 
-Only where the graph's own code raised, operator by operator, and the call could not begin anew; frames of libraries between the
-program's are not there. Python makes no frames by request: for each line a small code object of that place and name raises once.
+One of an error that leaves a compiled call, where the graph's own code raised, operator by operator, and the call could not begin anew
+(`relocation`; frames of libraries between the program's are not there). And one of an exception that the program raised and handled
+inside, and keeps (`note_passage`, `rebuilt`). Python makes no frames by request: for each line a small code object of that place and name
+raises once. Such a frame has no locals.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import sys
 from collections.abc import Callable
-from types import CodeType, TracebackType
-from typing import Any
+from types import CodeType, FunctionType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
+from dynascope.capture.places import is_engine
+from dynascope.capture.values import InstanceValue, TracebackValue
 from dynascope.report.span import UserFrame, UserStack
+
+if TYPE_CHECKING:
+    from dynascope.capture.frames import Frame
+    from dynascope.capture.journal import Journal
+    from dynascope.capture.signals import Raised
 
 GENERATED = "<eval_with_key>"
 """What fx calls the files of its graphs' code."""
@@ -37,10 +47,29 @@ def relocation(graph: fx.Graph) -> Callable[[], None]:
             return
         chain = inside.tb_next
         for frame in reversed(stack):
-            chain = _entry(frame, outermost.tb_frame.f_globals, chain)
+            chain = _entry(frame, outermost.tb_frame.f_globals.get("__name__"), chain)
         error.__traceback__ = chain
 
     return relocate
+
+
+def note_passage(journal: Journal, raised: Raised, frame: Frame) -> None:
+    """The program's exception came to the frame: as the interpreter does there, a place is put before those of its traceback."""
+    value, is_again, raised.again = raised.value, raised.again, False
+    if is_again or is_engine(frame.globals) or not isinstance(value, InstanceValue) or value.object is not None:
+        return  # what stands for a function in C has no frame in Python
+    before = value.attributes.get("__traceback__")
+    known = before.entries if isinstance(before, TracebackValue) else ()
+    here = (frame.user_frame(), frame.globals.get("__name__"))
+    journal.set_item(value.attributes, "__traceback__", TracebackValue((here, *known)))
+
+
+def rebuilt(entries: tuple[tuple[UserFrame, str | None], ...]) -> TracebackType | None:
+    """The traceback of an exception that came through these places."""
+    chain = None
+    for frame, module in reversed(entries):
+        chain = _entry(frame, module, chain)
+    return chain
 
 
 def _of_graph(entry: TracebackType | None) -> TracebackType | None:
@@ -56,9 +85,9 @@ def _node_name(entry: TracebackType) -> str:
     return text.partition("=")[0].partition(":")[0].strip()
 
 
-def _entry(frame: UserFrame, names: dict[str, Any], following: TracebackType | None) -> TracebackType:
+def _entry(frame: UserFrame, module: Any, following: TracebackType | None) -> TracebackType:
     try:
-        exec(_raising(frame), {"__name__": names.get("__name__"), "__builtins__": {}})
+        FunctionType(_raising(frame), {"__name__": module, "__builtins__": {}})()
     except ZeroDivisionError as error:
         assert error.__traceback__ is not None and error.__traceback__.tb_next is not None
         made = error.__traceback__.tb_next
@@ -66,13 +95,18 @@ def _entry(frame: UserFrame, names: dict[str, Any], following: TracebackType | N
     raise AssertionError("a division by zero raises")
 
 
+@functools.lru_cache(maxsize=1024)
 def _raising(frame: UserFrame) -> CodeType:
-    """Code whose every instruction stands at the frame's place."""
-    span, tree = frame.span, ast.parse("1 // 0")
+    """Code of a function that begins where the frame's does, and whose every instruction stands at the frame's place."""
+    span = frame.span
+    tree = ast.parse("def function(): 1 // 0")
+    definition = tree.body[0]
     for node in ast.walk(tree):
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno, node.end_lineno = span.line, span.last_line
             node.col_offset = 0 if span.column is None else span.column
             node.end_col_offset = node.col_offset if span.end_column is None else span.end_column
-    name = frame.function.rpartition(".")[2]
-    return compile(tree, span.file, "exec").replace(co_name=name, co_qualname=frame.function)
+    if 0 < frame.first_line < span.line:
+        definition.lineno = frame.first_line
+    (code,) = (each for each in compile(tree, span.file, "exec").co_consts if isinstance(each, CodeType))
+    return code.replace(co_name=frame.function.rpartition(".")[2], co_qualname=frame.function)

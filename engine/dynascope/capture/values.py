@@ -27,6 +27,7 @@ import torch
 
 from dynascope.capture.set_orders import Change, SetRecipe, told
 from dynascope.guards.source import Source
+from dynascope.report.span import UserFrame
 from dynascope.sizes import Relation, Size
 
 if TYPE_CHECKING:
@@ -649,11 +650,15 @@ DELETED = NullValue()
 
 
 class TracebackValue(Value):
-    """The traceback of an exception that was raised inside: there is one, and it cannot be read or kept."""
+    """The traceback of an exception that was raised inside. `entries` are the places that it came through, outermost first, each with the
+    name of its module. It is not read inside: where it is kept, compiled code makes one that says the same (`tracebacks.rebuilt`)."""
 
-    __slots__ = ()
+    __slots__ = ("entries",)
     source = None
     python_type = TracebackType
+
+    def __init__(self, entries: tuple[tuple[UserFrame, str | None], ...]) -> None:
+        self.entries = entries
 
 
 class InferenceModeValue(Value):

@@ -300,6 +300,8 @@ class Recorder(TorchDispatchMode):
             )
         targets = [bound[name] for name in facts.writes]
         inputs = {n: v for n, v in bound.items() if not (facts.is_out and n in facts.writes)}
+        if facts.is_out and "dtype" in names and inputs.get("dtype") is None:
+            inputs["dtype"] = targets[0].dtype  # what is summed is of the type that it is written to
         positional, keywords = _split(facts.functional, inputs)
         result = self.builder.op(facts.functional, *self.values(positional), **self._keywords(keywords))
         results = result if isinstance(result, tuple) else (result,)

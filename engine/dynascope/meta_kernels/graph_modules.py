@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import fx
@@ -22,3 +23,10 @@ def graph_module(root: Any, graph: fx.Graph, name: str = "GraphModule") -> fx.Gr
 def written(module: fx.GraphModule) -> fx.GraphModule:
     """The same as a plain one, for whoever may look at its class or keep its `forward`."""
     return fx.GraphModule(module, module.graph) if isinstance(module, _Lazy) else module
+
+
+def forward_of(module: fx.GraphModule) -> Callable[..., Any]:
+    """Its operators one by one. Of a module whose text is not written yet the first call would go by fx's own, which prints each error."""
+    if isinstance(module, _Lazy) and _Lazy is not fx.GraphModule:
+        module.real_recompile()
+    return module.forward

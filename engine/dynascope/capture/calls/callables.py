@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import operator
 import types
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import equivalents
+from dynascope.capture.calls import equivalents, python
 from dynascope.capture.calls.arguments import Arguments, Keywords, in_order, is_none
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
@@ -24,6 +25,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     CellValue,
+    DictValue,
     FunctionValue,
     InstanceValue,
     LazyValue,
@@ -167,9 +169,13 @@ def written_until_now(machine: Machine) -> tuple[int, ...]:
 
 
 def single_dispatch(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Any:
-    """`functools.singledispatch`: the function that is registered for the class of the first argument, as a guard asks again."""
+    """`functools.singledispatch`: the function that is registered for the class of the first argument, as a guard asks again. Where one
+    was registered inside, the dispatch is followed: the function outside does not have it yet."""
     if not arguments:
         raise Break(ProgramRaises("TypeError", machine.expression()))
+    registry = inspect.getclosurevars(function.object.dispatch).nonlocals["registry"]
+    if any(value.object is registry for value in machine.written if isinstance(value, DictValue)):
+        return python.enter(machine, function, arguments, keywords)
     cls = machine.realize(arguments[0]).python_type
     found = function.object.dispatch(cls)
     machine.guards.add_state(CallReturns(Dispatch(function.object.dispatch, cls), found))

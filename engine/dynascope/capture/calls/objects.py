@@ -17,7 +17,15 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
 from dynascope.capture.protocols.abstract_classes import guard_answer
-from dynascope.capture.protocols.classes import MISSING, class_source, has_python_method, is_callable, is_made, lookup
+from dynascope.capture.protocols.classes import (
+    MISSING,
+    OWN_CLASS,
+    class_source,
+    has_python_method,
+    is_callable,
+    is_made,
+    lookup,
+)
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.protocols.overriding import check_elements
@@ -129,9 +137,6 @@ def with_name(classes: tuple) -> str:
 def asks_users_code(cls: type) -> bool:
     """Whether `isinstance` runs Python code of the object's class, which may say that it is of another one."""
     return has_python_method(cls, "__getattribute__") or lookup(cls, "__class__") is not OWN_CLASS
-
-
-OWN_CLASS = object.__dict__["__class__"]
 
 
 def answers_itself(cls: Any) -> bool:

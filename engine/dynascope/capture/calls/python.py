@@ -15,7 +15,7 @@ from dynascope.capture.calls import allowed_in_graph
 from dynascope.capture.expressions import callee
 from dynascope.capture.frames import Frame
 from dynascope.capture.reasons import DebuggerCall, DisabledFunction, ForeignCall, GeneratorFunction
-from dynascope.capture.signals import Break, Raised, Refusal
+from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import ConstantValue, DictValue, FunctionValue, TupleValue, Value
 from dynascope.guards.guard import DictionaryKeysAre, IdentityIs
 from dynascope.guards.source import AttributeSource
@@ -92,35 +92,36 @@ def bind(
     code = function.code
     count, positional_only = code.co_argcount, code.co_posonlyargcount
     names = code.co_varnames
+    wrong = False
     slots = dict(zip(names[:count], arguments, strict=False))
     keyword_only = names[count : count + code.co_kwonlyargcount]
     rest = count + code.co_kwonlyargcount
     if code.co_flags & inspect.CO_VARARGS:
         slots[names[rest]] = TupleValue(tuple(arguments[count:]))
         rest += 1
-    elif len(arguments) > count:
-        raise too_many(machine, function, len(arguments))
+    else:
+        wrong = len(arguments) > count
     accepted = {*names[positional_only:count], *keyword_only}
     others: dict[str, Value] = {}
     for name, value in keywords.items():
         if name not in accepted:
             others[name] = value
-        elif name in slots:
-            raise machine.throw(TypeError, f"{function.name}() got multiple values for argument {name!r}")
         else:
+            wrong |= name in slots
             slots[name] = value
     if code.co_flags & inspect.CO_VARKEYWORDS:
         slots[names[rest]] = DictValue({name: (ConstantValue(name), value) for name, value in others.items()})
-    elif others:
-        name = next(iter(others))
-        raise machine.throw(TypeError, f"{function.name}() got an unexpected keyword argument {name!r}")
-    add_defaults(machine, function, slots, names[:count], keyword_only)
+    else:
+        wrong |= bool(others)
+    wrong |= not add_defaults(function, slots, names[:count], keyword_only)
+    if wrong:
+        guard_defaults(machine, function)
+        raise machine.throw(TypeError, refusal_of(function, len(arguments), tuple(keywords)))
     return slots
 
 
-def add_defaults(
-    machine: Machine, function: FunctionValue, slots: dict[str, Value], positional: tuple, keyword_only: tuple
-) -> None:
+def add_defaults(function: FunctionValue, slots: dict[str, Value], positional: tuple, keyword_only: tuple) -> bool:
+    """Whether there is something for every parameter then."""
     first = len(positional) - len(function.defaults)
     for at, name in enumerate(positional):
         if name not in slots and at >= first:
@@ -128,11 +129,7 @@ def add_defaults(
     for name in keyword_only:
         if name not in slots and name in function.keyword_defaults:
             slots[name] = function.keyword_defaults[name]
-    for names, kind in ((positional, "positional"), (keyword_only, "keyword-only")):
-        absent = [name for name in names if name not in slots]
-        if absent:
-            guard_defaults(machine, function)
-            raise missing_arguments(machine, function, absent, kind)
+    return all(name in slots for name in (*positional, *keyword_only))
 
 
 def guard_defaults(machine: Machine, function: FunctionValue) -> None:
@@ -150,23 +147,20 @@ def guard_defaults(machine: Machine, function: FunctionValue) -> None:
             machine.guards.add(place, DictionaryKeysAre(tuple(found)))
 
 
-def missing_arguments(machine: Machine, function: FunctionValue, names: list[str], kind: str) -> Raised:
-    quoted = [repr(name) for name in names]
-    listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
-    plural = "s" if len(names) > 1 else ""
-    return machine.throw(
-        TypeError, f"{function.name}() missing {len(names)} required {kind} argument{plural}: {listed}"
+def refusal_of(function: FunctionValue, given: int, named: tuple[str, ...]) -> str:
+    """What Python says of such a call: it is asked with a function of the same parameters, which does nothing."""
+    nothing = (lambda: None).__code__
+    code = function.code.replace(
+        **{part: getattr(nothing, part) for part in ("co_code", "co_consts", "co_exceptiontable", "co_freevars", "co_cellvars")}
     )
-
-
-def too_many(machine: Machine, function: FunctionValue, given: int) -> Raised:
-    count, defaults = function.code.co_argcount, len(function.defaults)
-    takes = f"from {count - defaults} to {count}" if defaults else str(count)
-    plural = "" if count == 1 and not defaults else "s"
-    were = "was" if given == 1 else "were"
-    return machine.throw(
-        TypeError, f"{function.name}() takes {takes} positional argument{plural} but {given} {were} given"
-    )
+    asked = types.FunctionType(code, {}, function.name, (None,) * len(function.defaults))
+    asked.__qualname__ = function.name
+    asked.__kwdefaults__ = dict.fromkeys(function.keyword_defaults)
+    try:
+        asked(*[None] * given, **dict.fromkeys(named))
+    except TypeError as error:
+        return str(error)
+    raise Break(ForeignCall(function.name, "it was called with arguments that it does not take"))
 
 
 __all__ = ["Frame", "enter"]

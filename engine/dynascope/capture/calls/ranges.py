@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dynascope.capture.reasons import TorchCallFails
 from dynascope.capture.signals import Break
 from dynascope.capture.values import SymbolicNumber, Value
+from dynascope.meta_kernels.torch_warnings import noted
 from dynascope.sizes import fix
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _overflows(machine: Machine, target: Callable[..., Any], arguments: Any, nam
             target(*apart, **by_name)
 
     try:
-        with torch.no_grad(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        with noted(), torch.no_grad(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
             machine.in_plain_mode(ask)
     except RuntimeError as error:
         return "without overflow" in str(error)

@@ -12,6 +12,7 @@ reach anything.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -101,6 +102,8 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     """Why the device refuses tensors and numbers of these types, if it does. Operands all of one float type are taken as fit,
     unless autocast makes others of them. Operands without any element are tried as they are."""
     tensors = list(tensors_in((*arguments, *keywords.values())))
+    if target is operator.setitem and (refusal := _check_written_type(*arguments)) is not None:
+        return TypeRefusal(refusal, raises=True)
     if tensors and not any(map(torch.Tensor.numel, tensors)):
         refusal = _check_empty(target, arguments, keywords, device)
         if refusal is not None:
@@ -128,6 +131,22 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
             except _SaysNothing:
                 continue
     return _tried[signature]
+
+
+def _check_written_type(table: Any, key: Any, values: Any) -> str | None:
+    """What torch says of `table[places] = values` of another type: a part that slices and numbers say converts them, places do not,
+    and a mask converts one value."""
+    if not isinstance(table, torch.Tensor) or not isinstance(values, torch.Tensor) or values.dtype == table.dtype:
+        return None
+    parts = [torch.tensor(part) if isinstance(part, list) else part for part in (key if isinstance(key, tuple) else (key,))]
+    places = [part for part in parts if isinstance(part, torch.Tensor) and part.dim()]
+    if not places or values.numel() == 1 and all(place.dtype in (torch.bool, torch.uint8) for place in places):
+        return None
+    try:
+        torch.zeros(1, dtype=table.dtype)[[0]] = torch.zeros(1, dtype=values.dtype)
+    except RuntimeError as error:
+        return str(error)
+    return None
 
 
 def _check_empty(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:

@@ -341,8 +341,11 @@ class Operation:
         sets_items = self.name.strip("_") == "setitem"
         if sets_items and written and not any(tensors_in(self.values[1:2])):
             table, key, written_at = self.examples[0], self.examples[1], self.arguments[1]
-            region = self.machine.in_plain_mode(lambda: table[key])
             others = tensors_in(self.values[2:3])
+            try:
+                region = self.machine.in_plain_mode(lambda: table[key])
+            except NotImplementedError:  # flags in a list: how many are chosen is not for meta tensors to say
+                return self.reads_where_it_puts(others) or writes_unevenly(table, (each.example for each in others))
             operands = [each for each in others if not are_lookups_of_one_table(table, written_at, region, each.node)]
             if writes_unevenly(region, (each.example for each in operands)):
                 return True

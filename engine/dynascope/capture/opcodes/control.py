@@ -171,7 +171,7 @@ def reraise(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     value = frame.pop()
     for _ in range(instruction.argument or 0):
         frame.pop_unseen()
-    raise Raised(value)
+    raise Raised(value, again=True)
 
 
 @operation("GET_LEN")

@@ -13,6 +13,7 @@ import torch
 from dynascope.capture.calls.objects import is_subclass
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
+from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import ForeignValue
@@ -23,7 +24,6 @@ from dynascope.capture.values import (
     ConstantValue,
     InstanceValue,
     MethodValue,
-    TracebackValue,
     Value,
     boolean,
 )
@@ -36,7 +36,7 @@ def raise_varargs(machine: Machine, frame: Frame, instruction: Instruction) -> A
     if not instruction.argument:
         if machine.handled is NONE:
             raise machine.throw(RuntimeError, "No active exception to reraise")
-        raise Raised(machine.handled)
+        raise Raised(machine.handled, again=True)
     cause = frame.pop() if instruction.argument == 2 else None
     value = as_exception(machine, frame.pop())
     if cause is not None:
@@ -135,7 +135,7 @@ def full_name(cls: type) -> str:
 def with_except_start(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     """Below the exception: the one before it, the offset, and `__exit__`."""
     value = machine.realize(frame.stack[-1])
-    arguments = [ConstantValue(value.python_type), value, TracebackValue()]
+    arguments = [ConstantValue(value.python_type), value, attributes.get_now(machine, value, "__traceback__")]
     if RUNNING.exit_is_pair:
         leave, instance = frame.stack[-5], frame.stack[-4]
         return machine.call(leave, arguments if instance is NULL else [instance, *arguments])
@@ -144,4 +144,4 @@ def with_except_start(machine: Machine, frame: Frame, instruction: Instruction) 
 
 @operation("CLEANUP_THROW")
 def cleanup_throw(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    raise Raised(frame.pop())
+    raise Raised(frame.pop(), again=True)

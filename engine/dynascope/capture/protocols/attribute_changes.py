@@ -163,9 +163,7 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if entry is not MISSING and is_data_descriptor(entry):
         if isinstance(setter_of(value.cls, name), types.FunctionType):
             return set_by_descriptor(machine, value, name, item)
-        if type(entry) is not types.MemberDescriptorType and not (
-            issubclass(value.cls, BaseException) and name.startswith("__")
-        ):
+        if not is_slot(entry) and not is_taken_by_exceptions(value.cls, name, item):
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
     elif not value.python_type.__dictoffset__:
         raise Break(ProgramRaises("AttributeError", machine.expression()))
@@ -182,6 +180,21 @@ def set_by_descriptor(machine: Machine, value: Value, name: str, item: Value) ->
     cls = value.python_type
     descriptor = machine.outside.realize(lookup(cls, name), descriptor_source(machine, cls, name, value))
     return machine.call(special(machine, descriptor, "__set__"), [value, item])
+
+
+def is_slot(entry: Any) -> bool:
+    """A member that `__slots__` made, which takes any value. Of one that a class has in C only C knows what it takes."""
+    return isinstance(entry, types.MemberDescriptorType) and "__slots__" in vars(entry.__objclass__)
+
+
+KINDS_IN_EXCEPTIONS = {"__cause__": BaseException, "__context__": BaseException, "__traceback__": types.TracebackType}
+
+
+def is_taken_by_exceptions(cls: type, name: str, item: Value) -> bool:
+    """Whether it is an attribute that every exception has in C, which is given what it takes: None as well."""
+    kind = KINDS_IN_EXCEPTIONS.get(name)
+    given = item.python_type
+    return issubclass(cls, BaseException) and kind is not None and (given is type(None) or issubclass(given, kind))
 
 
 def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item: Value) -> None:
@@ -252,15 +265,15 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
         if instance_attribute(machine, value, name) is None:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
     found = lookup(value.cls, name)
-    if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.MemberDescriptorType):
-        return delete_by_descriptor(machine, value, name, found)
-    if isinstance(found, types.MemberDescriptorType):
+    if is_slot(found):
         try:
             slot(machine, value, name)
         except Raised:  # CPython's words for a member that holds nothing (`PyMember_SetOne`, Python/structmember.c)
             raise machine.throw(AttributeError, name) from None
         take_away(machine, value, name, is_set(value, name))
         return None
+    if found is not MISSING and is_data_descriptor(found):
+        return delete_by_descriptor(machine, value, name, found)
     if instance_attribute(machine, value, name) is None:
         raise missing(machine, value, name)
     remove(machine, value, name)

@@ -22,6 +22,8 @@ from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_l
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
     MISSING,
+    NATIVE,
+    OWN_CLASS,
     acts_as,
     descriptor_source,
     has_python_method,
@@ -174,9 +176,9 @@ def own_attribute(machine: Machine, value: Value, name: str) -> Any:
     """What the object's dictionary and its class have; None where they have nothing."""
     cls = value.python_type
     holder = with_attributes(machine, value) if may_have(value, name) else value
-    if name == "__class__":
-        return machine.outside.fixed(cls, cls.__name__) if value.source is None else class_value(machine, value)
     entry = lookup(cls, name)
+    if entry is OWN_CLASS:
+        return machine.outside.fixed(cls, cls.__name__) if value.source is None else class_value(machine, value)
     if entry is not MISSING and is_data_descriptor(entry) and hasattr(type(entry), "__get__"):
         return bind(machine, with_attributes(machine, value) if name == "__dict__" else value, name, entry)
     own = instance_attribute(machine, holder, name) if isinstance(holder, InstanceValue) else attribute_outside(machine, value, name)
@@ -438,6 +440,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     if (written := written_in_class(machine, cls, name)) is not None:
         return written
     entry = lookup(cls, name)
+    if not is_library_name(type(cls).__module__) and (found := by_metaclass(machine, value, name, entry)) is not None:
+        return found
     if name in ("__annotations__", "__annotate__") and name not in cls.__dict__:
         entry = MISSING  # those of a base are not its own
     if is_made(cls) and name in ("__dict__", "__annotations__", "__annotate__") and (entry is MISSING or name == "__dict__"):
@@ -468,6 +472,19 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     source = member_source(machine, cls, name, None)
     is_there(machine, source)
     return machine.outside.lazy(found, source)
+
+
+def by_metaclass(machine: Machine, value: ConstantValue, name: str, entry: Any) -> Any:
+    """What the program's own class of the class says: its descriptors before the class's `entry`, the rest where there is none."""
+    cls = value.value
+    if has_python_method(type(cls), "__getattribute__"):
+        return machine.call(special(machine, value, "__getattribute__"), [ConstantValue(name)])
+    own = lookup(type(cls), name)
+    if own is not MISSING and not isinstance(own, NATIVE) and (entry is MISSING or is_data_descriptor(own)):
+        return bind(machine, value, name, own)
+    if entry is MISSING and own is MISSING and has_python_method(type(cls), "__getattr__"):
+        return machine.call(special(machine, value, "__getattr__"), [ConstantValue(name)])
+    return None
 
 
 def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:

@@ -37,6 +37,10 @@ MADE = "__dynascope_made__"
 """Marks a class that the program makes while it is captured (`calls.classes_made`): nobody else has it, so nothing is assumed of it."""
 
 
+OWN_CLASS = object.__dict__["__class__"]
+"""What `x.__class__` asks, unless a class of the program's has another answer."""
+
+
 def is_made(cls: Any) -> bool:
     return isinstance(cls, type) and MADE in cls.__dict__
 
@@ -110,6 +114,10 @@ def is_data_descriptor(entry: Any) -> bool:
     return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
 
 
+OF_EVERY_CLASS = frozenset(name for cls in (object, type) for name, entry in vars(cls).items() if is_data_descriptor(entry))
+"""What `type` itself says of a class, whatever that has: its `__name__`, `__doc__`, `__dict__`."""
+
+
 def class_source(machine: Machine, cls: type, instance: Value | None = None) -> Source:
     """Where the class is found: the first instance or name that led to it."""
     known = machine.outside.by_identity.get(id(cls))
@@ -130,9 +138,26 @@ def member_source(machine: Machine, cls: type, name: str, instance: Value | None
     key = (cls, name)
     source = machine.member_sources.get(key)
     if source is None:
-        base = class_source(machine, cls, instance)
-        source = machine.member_sources[key] = AttributeSource(base, name)
+        if is_hidden_by_metaclass(cls, name):
+            source = entry_source(owner, name)
+        else:
+            source = AttributeSource(class_source(machine, cls, instance), name)
+        machine.member_sources[key] = source
     return source
+
+
+def is_hidden_by_metaclass(cls: type, name: str) -> bool:
+    """Whether `cls.name` is another thing than instances find: `__name__`, `__doc__`, a property of the class's class."""
+    if type(cls) is type:
+        return name in OF_EVERY_CLASS
+    entry = lookup(type(cls), name)
+    return entry is not MISSING and is_data_descriptor(entry) or has_python_method(type(cls), "__getattribute__")
+
+
+def entry_source(owner: type, name: str) -> Source:
+    """The place of what the class's dictionary has, as it is."""
+    place = ConstantSource(f"{owner.__qualname__}@{id(owner)}", owner)
+    return ItemSource(AttributeSource(place, "__dict__"), name)
 
 
 def descriptor_source(machine: Machine, cls: type, name: str, instance: Value | None) -> Source:
@@ -140,8 +165,7 @@ def descriptor_source(machine: Machine, cls: type, name: str, instance: Value | 
     owner = owner_of(cls, name)
     if is_library_name(owner.__module__) or is_made(owner):
         return member_source(machine, cls, name, instance)
-    place = ConstantSource(f"{owner.__qualname__}@{id(owner)}", owner)
-    return ItemSource(AttributeSource(place, "__dict__"), name)
+    return entry_source(owner, name)
 
 
 def member(machine: Machine, cls: type, name: str, instance: Value | None = None) -> Value:

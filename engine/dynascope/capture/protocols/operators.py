@@ -574,7 +574,8 @@ def _set_operation(function: Callable, select: Callable[[dict, dict], dict]) -> 
     def run(machine: Machine, left: Any, right: Any) -> Value:
         found = [as_set_items(machine, side) for side in (left, right)]
         same_way = recipe(function, *map(given_as, (left, right), found))
-        return SetValue(select(*found), getattr(left, "cls", set), recipe=same_way)
+        cls = set if DictViewValue in map(type, (left, right)) else left.cls  # a set alone leaves such a call to the view
+        return SetValue(select(*found), cls, recipe=same_way)
 
     return run
 

@@ -20,7 +20,6 @@ from dynascope.capture.values import (
     DictValue,
     InstanceDictionaryValue,
     InstanceValue,
-    TracebackValue,
     TupleValue,
     Value,
     own_dictionary,
@@ -87,12 +86,12 @@ def is_set(value: InstanceValue, name: str) -> bool:
 
 
 def exception_attribute(machine: Machine, value: InstanceValue, name: str) -> Value:
-    if name == "args" and value.object is None:
+    if value.object is not None:
+        raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    if name == "args":
         return TupleValue(value.arguments)
-    if name == "__traceback__" and value.object is None:
-        return TracebackValue()
-    if name in ("__cause__", "__context__") and value.object is None:
-        return value.attributes.get(name, NONE)
+    if name in ("__cause__", "__context__", "__traceback__"):
+        return NONE
     if name == "value" and issubclass(value.cls, StopIteration):
         return value.arguments[0] if value.arguments else NONE
     raise Break(UnsupportedAttribute(value.cls.__name__, name))

@@ -1,0 +1,156 @@
+"""What a class or its own class says of an attribute comes first: `__class__` as a property, descriptors of metaclasses, members in C."""
+
+import collections
+import functools
+
+import pytest
+import torch
+from harness import compiled
+from test_outside_protocols import assert_same
+
+X = torch.ones(2)
+
+
+class Disguised:
+    @property
+    def __class__(self):
+        return int
+
+
+class Named:
+    __class__ = list
+    __name__ = "its own"
+
+
+class Answering:
+    def __getattribute__(self, name):
+        return str if name == "__class__" else object.__getattribute__(self, name)
+
+
+class Counting(type):
+    asked = 0
+    names: list[str] = []
+
+    @property
+    def count(cls):
+        Counting.asked += 1
+        return Counting.asked
+
+    @property
+    def label(cls):
+        return "of the class"
+
+    def __getattr__(cls, name):
+        Counting.names.append(name)
+        return len(Counting.names)
+
+    def greet(cls, whom):
+        return f"{cls.__name__} {whom}"
+
+
+class Counted(metaclass=Counting):
+    label = "of the object"
+
+
+class Guarded(type):
+    def __getattribute__(cls, name):
+        return 42 if name == "magic" else super().__getattribute__(name)
+
+
+class Watched(metaclass=Guarded):
+    magic = 1
+
+    def both(self):
+        return self.magic, type(self).magic
+
+
+def test_the_class_that_an_object_names():
+    shown = Disguised()
+
+    def program(x):
+        made = Disguised()
+        return (
+            x + 1,
+            [made.__class__, shown.__class__, isinstance(made, int), isinstance(shown, int), type(made)],
+            [Named().__class__, Named().__name__, Named.__name__, isinstance(Named(), list)],
+            [Answering().__class__, isinstance(Answering(), str), type(Answering())],
+        )
+
+    assert compiled(program)(X)[1:] == program(X)[1:]
+
+
+def test_a_metaclass_is_asked_each_time():
+    def program(x):
+        found = [Counted.count, Counted.count, Counted.label, Counted().label, Counted.greet("you"), Counted.unknown]
+        return x * found[0], found, Watched().both(), Watched.magic
+
+    results = []
+    for way in (program, compiled(program)):
+        Counting.asked, Counting.names = 0, []
+        results.append([way(X), way(X), Counting.asked, list(Counting.names)])
+    assert_same(*results)
+
+
+READ_ONLY = {
+    "message": lambda: setattr(ExceptionGroup("several", [ValueError()]), "message", "one"),
+    "exceptions": lambda: setattr(ExceptionGroup("several", [ValueError()]), "exceptions", ()),
+    "maxlen": lambda: setattr(collections.deque((), 2), "maxlen", 3),
+    "func": lambda: setattr(functools.partial(len), "func", max),
+    "start": lambda: setattr(range(3), "start", 1),
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_what_c_does_not_let_change(name):
+    change = READ_ONLY[name]
+
+    def program(x):
+        try:
+            change()
+        except AttributeError as error:
+            return x + 1, str(error)
+        return x, "changed"
+
+    assert compiled(program)(X)[1] == program(X)[1]
+
+
+class Thing:
+    pass
+
+
+class Special(Thing):
+    pass
+
+
+@pytest.mark.may_break
+def test_what_an_exception_from_outside_holds():
+    def program(x, error):
+        return x + 1, error.value
+
+    fast = compiled(program)
+    assert [fast(X, StopIteration(number))[1] for number in (7, 8)] == [7, 8]
+
+
+def test_a_function_registered_inside_is_found():
+    def fresh():
+        @functools.singledispatch
+        def kind(thing):
+            return "anything"
+
+        return kind
+
+    def program(x, kind):
+        found = [kind(Special())]
+        kind.register(Thing, lambda thing: "thing")
+        found.append(kind(Special()))
+        kind.register(Special, lambda thing: "special")
+        found += [kind(Special()), kind(Thing()), kind(3)]
+        return x + 1, found
+
+    expected = ["anything", "thing", "special", "thing", "anything"]
+    fast = compiled(program)
+    for _ in range(2):
+        kind = fresh()
+        assert fast(X, kind)[1] == expected
+        assert kind(Special()) == "special"
