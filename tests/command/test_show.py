@@ -47,3 +47,14 @@ def test_options_between_the_stage_and_the_file(show):
 def test_an_option_that_show_does_not_have(show):
     done = show("torch", "::f", "--dynamics")
     assert done.returncode == 2 and "unrecognized arguments: --dynamics" in done.stderr
+
+
+def test_a_module_goes_by_its_class(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(
+        "import torch\n\nclass Block(torch.nn.Module):\n    def forward(self, x):\n        return x.sin()\n\n"
+        "torch.compile(Block(), backend='eager')(torch.ones(3))\n"
+    )
+    command = [sys.executable, "-m", "dynascope", "show", "torch", f"{path}::Block"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "sin" in done.stdout, done.stderr

@@ -12,6 +12,8 @@ import sys
 import types
 from typing import Any
 
+from dynascope.report.stages import goes_by
+
 MOST = 6
 PAUSES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -81,7 +83,7 @@ class Calls:
         if not code.co_flags & inspect.CO_OPTIMIZED or code.co_flags & PAUSES:
             return  # the body of a class; what is called at every step of it
         self.seen.add(code.co_qualname)
-        if self.wanted not in (code.co_qualname, code.co_qualname.rpartition(".")[2], code.co_qualname.removesuffix(".forward"), ""):
+        if not goes_by(code.co_qualname, self.wanted):
             return
         self._note(frame, code)
         if len(self.calls) >= MOST:

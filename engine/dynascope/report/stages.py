@@ -76,4 +76,9 @@ def _last(name: str) -> str:
 
 
 def is_named(fact: FunctionFact, function: str) -> bool:
-    return function in ("", fact.name, fact.name.rsplit(".", 1)[-1])
+    return goes_by(fact.name, function)
+
+
+def goes_by(qualified_name: str, wanted: str) -> bool:
+    """Whether a function is meant: by its qualified name, by the last part of that, or, a module's `forward`, by its class. "" means all."""
+    return wanted in ("", qualified_name, qualified_name.rpartition(".")[2], qualified_name.removesuffix(".forward"))
