@@ -80,5 +80,5 @@ def is_named(fact: FunctionFact, function: str) -> bool:
 
 
 def goes_by(qualified_name: str, wanted: str) -> bool:
-    """Whether a function is meant: by its qualified name, by the last part of that, or, a module's `forward`, by its class. "" means all."""
+    """Whether a function is meant: by its qualified name, by the last part of that, or, a module's `forward`, by its class; by "" all."""
     return wanted in ("", qualified_name, qualified_name.rpartition(".")[2], qualified_name.removesuffix(".forward"))
