@@ -26,7 +26,7 @@ from dynascope.guards.state_calls import Asked, CallReturns
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-QUESTION = re.compile(r"_?(get|is|are|has)_\w+|_(cuda|accelerator|mps|mtia|xpu)_(get|is|are|has)[A-Z]\w*|_len_torch_dispatch_stack")
+QUESTION = re.compile(r"_?(get|is|are|has)_\w+|_(cuda|accelerator|mps|mtia|xpu)_(get|is|are|has)[A-Z_]\w*|_len_torch_dispatch_stack")
 """Modes below the dispatcher are none: where one is on nothing is captured, and a program that enters one breaks."""
 FOLLOWED = frozenset({torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype})
 """Answers that capture follows while the program changes them; the guard of the global state has them too."""
