@@ -95,7 +95,7 @@ class _Split:
         ends = ORDINALS if len(self._rows) > 1 else ("compiled",)
         if len(self._rows) > len(ORDINALS):
             return False
-        self.names = [self.source.fresh(f"{stem}_{end}") for end, _ in zip(ends, self._rows, strict=False)]
+        self.names = [self.source.fresh(f"{stem}_{end}", self._is_method) for end, _ in zip(ends, self._rows, strict=False)]
         return self.source.indentation(self.function.body[0]) is not None
 
     def qualified(self, name: str) -> str:

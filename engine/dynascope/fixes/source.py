@@ -110,12 +110,12 @@ class Source:
         line = after.lineno if after is not None else end_of(imports[-1])[0] + 1 if imports else 1
         return "torch", (Edit(line, 0, line, 0, "import torch\n"),)
 
-    def fresh(self, name: str) -> str:
-        """A name that the text does not use yet."""
+    def fresh(self, name: str, of_method: bool = False) -> str:
+        """A name that the text does not use yet; of a method not for an attribute either."""
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
         used |= {node.arg for node in ast.walk(self.tree) if isinstance(node, ast.arg)}
-        used |= {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
         used |= {node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+        used |= {node.attr for node in ast.walk(self.tree) if of_method and isinstance(node, ast.Attribute)}
         names = (name, *(f"{name}_{number}" for number in range(2, len(used) + 3)))
         return next(candidate for candidate in names if candidate not in used)
 

@@ -31,6 +31,8 @@ def rely_on_places(machine: Machine, operation: Operation) -> None:
     if not values or not isinstance(values[0], TensorValue):
         return
     for dimension, start, stop in places_of(operation.name, values):
+        if not machine.sizes.are_late([start, stop]):
+            continue
         extent = machine.extents.sizes(values[0])[dimension]
         for name, left, right in ((">=", start, 0), (">=", stop - start, 0), ("<=", stop, extent)):
             is_open = known(name, left, right) is None and machine.sizes.are_late([left, right])
