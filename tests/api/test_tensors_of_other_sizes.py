@@ -609,6 +609,14 @@ def test_rows_are_counted_without_making_them(rows):
         assert torch.equal(compiled(x), x.sum())
 
 
+@pytest.mark.parametrize("rows", [lambda x, n: x.unbind(n), lambda x, n: torch.unbind(input=x, dim=n)])
+def test_rows_along_a_dimension_that_varies(rows):
+    compiled = dynascope.compile(lambda x, n: [row * 2 for row in rows(x, n)], dynamic=True)
+    x = torch.rand(3, 4)
+    for n in (1, 0, -1, -2, 1):
+        torch.testing.assert_close(compiled(x, n), [row * 2 for row in x.unbind(n)])
+
+
 def test_the_smaller_of_two_sizes_is_one_entry(compilations):
     """A diagonal is as long as the shorter side, whichever that is."""
     compiled = dynascope.compile(lambda x: x.diagonal() * 2)

@@ -202,8 +202,11 @@ class Extents:
             self._fixed(None)
 
     def _fix_unbound(self, node: fx.Node) -> None:
-        tensor = node.all_input_nodes[0]
-        dimension = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+        tensor: Any = node.args[0] if node.args else node.kwargs["input"]
+        dimension: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+        if isinstance(dimension, fx.Node):
+            fix(dimension.meta["size"])
+            dimension = dimension.meta["size"].hint
         sizes: tuple[Any, ...] | None = None
         if self._answers_elsewhere(tensor, _shape):
             sizes = self._sizes_of(tensor, tensor.meta["example_value"].shape)
