@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import SliceValue, TensorValue, TupleValue, Value, constant_of
-from dynascope.sizes import known
+from dynascope.sizes import Size, known
 from dynascope.sizes.relations import COMPARISONS
 from dynascope.sizes.size import hint_of, relation_of
 
@@ -44,7 +44,7 @@ def places_of(name: str, values: list[Value]) -> Iterator[Place]:
     """Of a call of `narrow`, or of a subscript of slices."""
     if name == "narrow" and len(values) == 4 and type(dimension := constant_of(values[1])) is int:
         start, length = map(number_in, values[2:])
-        if all(isinstance(each, int) or hasattr(each, "hint") for each in (start, length)):
+        if isinstance(start, (int, Size)) and isinstance(length, (int, Size)):
             yield dimension, start, start + length
     elif name in ("getitem", "__getitem__") and len(values) == 2:
         keys = values[1].items if isinstance(values[1], TupleValue) else [values[1]]

@@ -105,7 +105,7 @@ def _jumps(operation: Operation, body: Body) -> bool:
 def _bytes_moved(buffer: Buffer, body: Body, kind: type) -> Extent:
     """At most the whole buffer, and no more than the loops can reach (slices, embeddings)."""
     reach: Extent = 0
-    loops = loops_of(body)
+    loops = _loops_of(body)
     for operation in body:
         if isinstance(operation, kind) and operation.buffer == buffer.name:
             symbols = operation.index.symbols().union(*(loops[value] for value in operation.index.loaded()))
@@ -114,7 +114,7 @@ def _bytes_moved(buffer: Buffer, body: Body, kind: type) -> Extent:
     return (reach if less else buffer.elements) * buffer.dtype.itemsize
 
 
-def loops_of(body: Body) -> list[frozenset[Symbol]]:
+def _loops_of(body: Body) -> list[frozenset[Symbol]]:
     """Of each value the loops along which it varies, and those of reductions that it comes of."""
     found: list[frozenset[Symbol]] = []
     for operation in body:
