@@ -486,6 +486,11 @@ def check_is_size(machine: Machine, arguments: Arguments, keywords: Keywords) ->
 def assume(machine: Machine, relation: Relation, node: torch.fx.Node) -> None:
     """From now on it is known: the graph raises where it is not so."""
     machine.sizes.scope.log.add(relation, machine.user_stack())
+    check_late(machine, node)
+
+
+def check_late(machine: Machine, node: torch.fx.Node) -> None:
+    """The graph raises where the node does not hold; nothing is relied on."""
     checked = machine.graph.call("call_function", torch._check, (node,), {})
     machine.graph.describe(checked, None, None)
     checked.meta["late"] = True

@@ -1,6 +1,6 @@
 """A tensor cut in parts whose sizes only the run of the graph knows: the rows of each expert.
 
-    counts = chosen.bincount(minlength=4).tolist()
+    counts = F.one_hot(chosen, 4).sum(0).tolist()
     parts = x.split(counts)                             ->    x.narrow(0, 0, u0), x.narrow(0, u0, u1), ...
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-import torch
 
 from dynascope.capture.calls import late_numbers
 from dynascope.capture.values import (
@@ -69,8 +67,4 @@ def computed(machine: Machine, function: Callable[[int, int], int], one: Value, 
 def check_equal(machine: Machine, total: Value, extent: Value) -> None:
     """Nothing is relied on here: what the sizes are taken to be while the program is captured adds up to anything."""
     given = tuple(each.node if isinstance(each, SymbolicNumber) else constant_of(each) for each in (total, extent))
-    holds = machine.graph.late_number(operator.eq, given, True)
-    checked = machine.graph.call("call_function", torch._check, (holds,), {})
-    machine.graph.describe(checked, None, None)
-    checked.meta["late"] = True
-    machine.graph.keep(checked)
+    late_numbers.check_late(machine, machine.graph.late_number(operator.eq, given, True))
