@@ -15,6 +15,7 @@ from dynascope.capture.protocols import items
 from dynascope.capture.protocols.classes import is_callable
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.protocols.set_making import given_as, recipe
 from dynascope.capture.reasons import DataDependentValue, ForeignCall, ForeignValue
 from dynascope.capture.signals import Break
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @meaning(list)
 def list_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return ListValue(elements(machine, arguments[0]) if arguments else [])
+    return ListValue(listed(machine, arguments[0]) if arguments else [])
 
 
 @meaning(tuple)
@@ -47,13 +48,13 @@ def tuple_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         given = machine.realize(arguments[0])
         if isinstance(given, TupleValue) and given.cls is tuple:
             return given
-        return TupleValue(tuple(elements(machine, given)))
+        return TupleValue(tuple(listed(machine, given)))
     return TupleValue(())
 
 
 @meaning(torch.Size)
 def size_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    known = [machine.known(each) for each in elements(machine, arguments[0])] if arguments else []
+    known = [machine.known(each) for each in listed(machine, arguments[0])] if arguments else []
     return TupleValue(tuple(known), torch.Size)
 
 

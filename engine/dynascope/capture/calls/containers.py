@@ -14,7 +14,7 @@ from dynascope.capture.calls.iterators import in_order
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.calls.signatures import accepts
-from dynascope.capture.protocols import items, lists, operators
+from dynascope.capture.protocols import items, length_hints, lists, operators
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
@@ -93,6 +93,10 @@ def extend(machine: Machine, value: ListValue, more: Value) -> Any:
     if is_itself and lookup(more.cls, "__iter__") is not list.__iter__:
         raise Break(ForeignValue(more.cls.__name__, machine.expression()))  # some versions of CPython ask it, and some do not
     known = list(value.items) if is_itself else known_elements(machine, more)
+    if known is None and length_hints.is_asked(more):
+        source = iterator(machine, more)
+        length_hints.ask(machine, more)
+        return equivalents.enter(machine, equivalents.list_extend_by_rest, [value, source])
     if known is None:
         return equivalents.enter(machine, equivalents.list_extend_by, [value, more])
     lists.add(machine, value, known)

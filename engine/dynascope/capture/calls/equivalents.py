@@ -202,6 +202,15 @@ def list_extend_by(items, iterable, /):
         items.append(item)
 
 
+def list_extend_by_rest(items, iterator, /):
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        items.append(item)
+
+
 def set_update_by(items, /, *iterables):
     for iterable in iterables:
         for item in iterable:

@@ -24,6 +24,7 @@ from dynascope.capture.protocols.iteration import (
     iterator,
     known_elements,
 )
+from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
@@ -389,7 +390,7 @@ def max_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 @meaning(sorted)
 def sorted_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    values = [machine.realize(each) for each in elements(machine, arguments[0])]
+    values = [machine.realize(each) for each in listed(machine, arguments[0])]
     if not keywords and all(each.python_type is float for each in values):
         if (made := number_call(machine, sorted, [ListValue(list(values))], {}, length_is_known=True)) is not None:
             return made

@@ -27,7 +27,7 @@ from dynascope.capture.protocols.classes import (
     lookup,
 )
 from dynascope.capture.protocols.contents import base_in_c, contents_of
-from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.truth import length_of
 from dynascope.capture.protocols.tuples import is_plain
@@ -360,7 +360,7 @@ def list_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
         raise Break(ForeignValue("list", machine.expression()))
     if keywords:
         raise machine.throw(TypeError, "list() takes no keyword arguments")
-    machine.journal.set(contents, "items", elements(machine, arguments[1]) if len(arguments) > 1 else [])
+    machine.journal.set(contents, "items", listed(machine, arguments[1]) if len(arguments) > 1 else [])
     machine.write(contents)
     return NONE
 
@@ -381,7 +381,7 @@ def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 @meaning(tuple.__new__)
 def tuple_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     cls = machine.realize(arguments[0]).value
-    given = elements(machine, arguments[1]) if len(arguments) > 1 else []
+    given = listed(machine, arguments[1]) if len(arguments) > 1 else []
     if is_plain(cls):
         return TupleValue(tuple(given), cls)
     if lookup(cls, "__del__") is not MISSING:

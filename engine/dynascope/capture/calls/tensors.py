@@ -104,6 +104,7 @@ from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.world import ABSENT, look_up
 from dynascope.meta_kernels import (
     autocast,
+    known_results,
     sampling,  # noqa: F401 (it registers them)
     torch_warnings,
 )
@@ -491,7 +492,12 @@ class Operation:
         if self.name in DEVICE_METHODS or "device" in keywords or not self.tensors:
             arguments, keywords = self.without_devices()
         try:
-            with autocast.simulated(self.device_type_of), torch_warnings.noted() as given, inside_on_meta(self.target):
+            with (
+                autocast.simulated(self.device_type_of),
+                torch_warnings.noted() as given,
+                inside_on_meta(self.target),
+                known_results.used(self.target, given),
+            ):
                 target = torch.Tensor.to if self.name in MOVES else self.target
                 result = self.machine.in_plain_mode(lambda: target(*arguments, **keywords))
         except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, AttributeError, AssertionError) as error:

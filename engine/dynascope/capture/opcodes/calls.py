@@ -7,7 +7,7 @@ from typing import Any
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import items
-from dynascope.capture.protocols.iteration import elements
+from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.values import NULL, TupleValue, Value
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
@@ -40,7 +40,7 @@ def call_function_ex(machine: Machine, frame: Frame, instruction: Instruction) -
     if not all(isinstance(key, str) for key in keywords):
         raise machine.throw(TypeError, "keywords must be strings")
     arguments = frame.pop()
-    values = arguments.items if isinstance(arguments, TupleValue) else elements(machine, arguments)
+    values = arguments.items if isinstance(arguments, TupleValue) else listed(machine, arguments)
     if RUNNING.null_above_callable:
         frame.pop_unseen()
         function = frame.pop()

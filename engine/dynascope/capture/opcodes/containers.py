@@ -10,6 +10,7 @@ from dynascope.capture.protocols import attributes, items
 from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
+from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.protocols.set_making import given_as, note_change
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.set_orders import SetRecipe
@@ -106,7 +107,7 @@ def map_add(machine: Machine, frame: Frame, instruction: Instruction) -> None:
 
 @operation("LIST_EXTEND")
 def list_extend(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    added = elements(machine, frame.pop())
+    added = listed(machine, frame.pop())
     target = container_below(machine, frame, instruction)
     machine.journal.set(target, "items", target.items + added)
 

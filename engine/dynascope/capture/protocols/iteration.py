@@ -240,7 +240,11 @@ def elements(machine: Machine, value: Value) -> list[Value]:
     known = known_elements(machine, value)
     if known is not None:
         return list(known)
-    source = iterator(machine, value)
+    return rest(machine, iterator(machine, value))
+
+
+def rest(machine: Machine, source: Value) -> list[Value]:
+    """What an iterator still gives."""
     taken: list[Value] = []
     while (item := advance(machine, source)) is not None:
         taken.append(item)

@@ -409,13 +409,17 @@ def copy(call: Lowering) -> Lowered:
 @rule(aten.clamp.default, aten.clamp.Tensor, aten.clamp_min, aten.clamp_max, aten.hardtanh.default, aten.relu6.default)
 def clamp(call: Lowering) -> Lowered:
     low, high = _clamp_limits(call)
-    if call.operator is aten.clamp.default and call.device.type == "cpu" and not _one_nan_counts():
-        low, high = (None if _is_nan(limit) and other is None else limit for limit, other in ((low, high), (high, low)))
+    is_lone = (low is None) != (high is None)
+    leaves_nan = is_lone and call.operator is aten.clamp.default and call.device.type == "cpu" and not _one_nan_counts()
+    if leaves_nan:
+        low, high = (None if _is_nan(limit) else limit for limit in (low, high))
 
     def formula(x: Scalar) -> Scalar:
         for limit, operation in ((low, "maximum"), (high, "minimum")):
             if limit is not None:
-                x = _limited(operation, x, promoted_element(call, x.builder, limit, result_dtype(call)), limit)
+                bound = promoted_element(call, x.builder, limit, result_dtype(call))
+                limited = _limited(operation, x, bound, limit)
+                x = bound.equal(bound).where(limited, x) if leaves_nan and isinstance(limit, Size) else limited
         return x
 
     return elementwise(call, formula, result_dtype(call), call.arguments[:1])
