@@ -31,7 +31,7 @@ from dynascope.frame import hook
 from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
 from dynascope.grad.options import Level
 from dynascope.grad.pair import InputItself
-from dynascope.grad.reasons import LateNumberNeeded, OutputNotReproducible, UnsupportedTensor, VaryingNumberNeeded
+from dynascope.grad.reasons import LateNumberNeeded, OutputNotReproducible, UnsupportedDevice, VaryingNumberNeeded
 from dynascope.gradient_buckets import borders_of_buckets
 from dynascope.graph_parts import (
     Part,
@@ -133,10 +133,10 @@ def compile_graph(
     """Run every stage on `graph` (Torch IR). `clock(stage)` times and announces each. Of a part of another graph `shown` are the results
     that the program gets, `origins` where its histories begin. Raises `NumberNeeded`, and `OperatorsUnsupported` where the graph may be
     broken."""
-    without_memory = next((node for node in graph.graph.nodes if _is_on_meta(node)), None)
-    if without_memory is not None:
-        reason = UnsupportedTensor(without_memory.name, "a tensor on meta, without memory")
-        return CompiledGraph(forward_of(graph), graph, notes=(_explained(reason, without_memory),))
+    elsewhere = next((node for node in graph.graph.nodes if _device_type(node) not in KERNELS_FOR), None)
+    if elsewhere is not None:
+        reason = UnsupportedDevice(elsewhere.name, str(_device_type(elsewhere)))
+        return CompiledGraph(forward_of(graph), graph, notes=(_explained(reason, elsewhere),))
     shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
         if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
@@ -312,9 +312,13 @@ def _operators(graph: fx.GraphModule, node: fx.Node) -> CompiledGraph:
     return CompiledGraph(forward_of(graph), graph, notes=(_explained(reason, node),))
 
 
-def _is_on_meta(node: Any) -> bool:
+KERNELS_FOR = (None, "cpu", "cuda")
+
+
+def _device_type(node: Any) -> str | None:
+    """None where it is no tensor."""
     device = node.meta.get("device")
-    return device is not None and device.type == "meta"
+    return None if device is None else device.type
 
 
 def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:

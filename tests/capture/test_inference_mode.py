@@ -273,3 +273,23 @@ def test_inputs_are_asked_what_they_are():
         assert call(x)[1:] == program(x)[1:] and torch.equal(call(x)[0], program(x)[0])
         with torch.inference_mode():
             assert call(x)[1:] == program(x)[1:] and torch.equal(call(x)[0], program(x)[0])
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", ["t_", "transpose_", "unsqueeze_", "squeeze_"])
+def test_a_view_in_place_of_an_inference_tensor_is_refused_outside(name):
+    arguments = {"transpose_": (0, 1), "unsqueeze_": (0,)}.get(name, ())
+
+    def program(x, inside):
+        with torch.inference_mode():
+            y = x * 2
+            if inside:
+                getattr(y, name)(*arguments)
+        if not inside:
+            getattr(y, name)(*arguments)
+        return y
+
+    x = torch.randn(1, 3)
+    with pytest.raises(RuntimeError, match="outside InferenceMode"):
+        dynascope.compile(program)(x, False)
+    assert torch.equal(dynascope.compile(program)(x, True), program(x, True))

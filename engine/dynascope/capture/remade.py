@@ -12,6 +12,7 @@ time is not remade: the answer is None, and there is no break at this place.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 from dynascope.capture.calls import equivalents
@@ -23,10 +24,12 @@ from dynascope.capture.values import (
     GeneratorValue,
     InstanceValue,
     ListValue,
+    MethodValue,
     NullValue,
     SetValue,
     TupleValue,
     Value,
+    ZipValue,
 )
 from dynascope.frame.liveness import Liveness
 from dynascope.frame.resume import CellContentParameter, CellParameter, LocalParameter, StackParameter
@@ -118,16 +121,19 @@ def is_own_value(generator: GeneratorValue, value: Value) -> bool:
 
 
 def holds(values: list[Value], wanted: Value) -> bool:
-    """Whether an object can be reached through containers that were made inside."""
-    pending, seen = list(values), set()
+    """Whether an object can be reached through what was made inside."""
+    return id(wanted) in all_held(values)
+
+
+def all_held(values: Iterable[Value | None]) -> dict[int, Value]:
+    """What can be reached through what was made inside, by identity."""
+    pending, found = list(values), {}
     while pending:
         value = pending.pop()
-        if value is wanted:
-            return True
-        if id(value) not in seen and value is not None:
-            seen.add(id(value))
+        if value is not None and id(value) not in found:
+            found[id(value)] = value
             pending += held_in(value)
-    return False
+    return found
 
 
 def held_in(value: Value) -> list[Value]:
@@ -139,6 +145,14 @@ def held_in(value: Value) -> list[Value]:
         return list(value.items)
     if isinstance(value, SetValue):
         return list(value.items.values())
+    if isinstance(value, FunctionValue):
+        return [*value.closure, *value.defaults, *value.keyword_defaults.values(), *value.attributes.values()]
+    if isinstance(value, MethodValue):
+        return [value.function, value.instance]
+    if isinstance(value, GeneratorValue):
+        return [value.frame.function, *value.frame.slots.values(), *value.frame.stack]
+    if isinstance(value, ZipValue):
+        return list(value.parts)
     return list(value.attributes.values()) if isinstance(value, InstanceValue) else []
 
 

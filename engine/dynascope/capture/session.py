@@ -59,6 +59,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     packed_sequences,
     process_groups,
     profiling,
+    quantiles,
     recurrent,
     scattered_parts,
     short_time_fourier,

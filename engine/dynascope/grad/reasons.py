@@ -137,6 +137,19 @@ class UnsupportedTensor(Reason):
 
 
 @dataclass(frozen=True)
+class UnsupportedDevice(Reason):
+    code = "unsupported-tensor"
+    name: str
+    device: str
+
+    def message(self) -> str:
+        return f"`{self.name}` is on {self.device}; kernels are made for the CPU and for CUDA, and the graph runs operator by operator."
+
+    def remedy(self) -> str:
+        return f"Move `{self.name}` to one of them before the compiled function, if kernels are wanted."
+
+
+@dataclass(frozen=True)
 class OutputNotReproducible(Reason):
     code = "output-alias"
     name: str

@@ -20,6 +20,7 @@ from dynascope.autograd_functions import CustomFunction, Place
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import class_method_meaning, meaning
 from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.earlier import Earlier
 from dynascope.capture.histories import storage_of
 from dynascope.capture.protocols import attributes, gradient_requirements
 from dynascope.capture.reasons import ForeignCall
@@ -136,13 +137,13 @@ class Call:
         if not self.materializes() and len(tensors) > 1:
             raise self.cannot("it has several results, and asks in its backward pass whether a gradient is there")
         tangents = [self.tangent(value) if isinstance(value, TensorValue) else NONE for value in results]
-        before = len(machine.written), (dict(machine.global_writes), len(machine.said))
         function = attributes.get_now(machine, self.cls, "backward")
+        before = Earlier(machine, [self.context, function])
         try:
             result = machine.realize(machine.call_now(function, [self.context, *tangents]))
         except Raised as raised:
             raise self.cannot(f"its backward pass raises {raised.value.python_type.__name__}") from None
-        if (dict(machine.global_writes), len(machine.said)) != before[1] or any(w.source is not None for w in machine.written[before[0] :]):
+        if before.is_changed(machine):
             raise self.cannot("its backward pass changes objects of the program")
         gradients = [machine.realize(item) for item in (result.items if is_tuple(result) else (result,))]
         if len(gradients) < len(self.given) or not all(map(is_none, gradients[len(self.given) :])):

@@ -18,6 +18,7 @@ from dynascope.capture.calls.autograd_functions import requires_grad
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.calls.views_in_place import saves
+from dynascope.capture.earlier import Earlier
 from dynascope.capture.histories import function_of, functions_of, storage_of
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
@@ -45,11 +46,11 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     if machine.object_of(reentrant) and not any(map(requires_grad, map(machine.realize, given))):
         raise Break(ForeignCall("checkpoint", "without an argument that requires grad its result has no gradient"))
     graph = machine.graph
-    before = changes(machine)
+    before, tensor_writes = Earlier(machine, [function, *given]), len(machine.tensor_writes)
     start = len(graph.graph.nodes)
     read = variables_of(machine, function)
     result = machine.realize(machine.call_now(function, given, rest))
-    if before != changes(machine):
+    if before.is_changed(machine) or tensor_writes != len(machine.tensor_writes):
         raise Break(ForeignCall("checkpoint", "what its function changes is changed again in the backward pass"))
     if torch.is_grad_enabled():
         made = list(graph.graph.nodes)[start:]
@@ -58,7 +59,7 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
             raise Break(ForeignCall("checkpoint", "its function may draw other random numbers when it runs again"))
         kept = {value.node for value in tensors_of(machine, result)}
         graph.make_again([node for node in made if node not in kept])
-        machine.journal.append(machine.checkpoints, (before[0], made, read))
+        machine.journal.append(machine.checkpoints, (tensor_writes, made, read))
         earlier = {storage_of(node) for node in list(graph.graph.nodes)[:start]}
         result = apart(machine, result, earlier)
     return result
@@ -94,10 +95,6 @@ def variables_of(machine: Machine, function: Value) -> list[tuple[CellValue, Val
     function = machine.realize(function)
     cells = function.closure if isinstance(function, FunctionValue) else ()
     return [(cell, machine.realize(cell.content)) for cell in cells if cell.content is not None]
-
-
-def changes(machine: Machine) -> tuple[int, ...]:
-    return len(machine.tensor_writes), len(machine.global_writes), len(machine.written), len(machine.said)
 
 
 def check_unchanged(machine: Machine, frames: Iterable[FrameState] = ()) -> None:

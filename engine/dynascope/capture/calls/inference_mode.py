@@ -224,6 +224,8 @@ def is_told_apart(node: fx.Node, memory: set[int | None]) -> bool:
     """Whether an operation outside is one that autograd refuses on inference tensors, and would not on others."""
     if any(storage_of(written) in memory for written in node.meta.get("writes", ())):
         return True
+    if "views_in_place" in node.meta and storage_of(node) in memory:
+        return True
     if not requires_grad(node):
         return False
     reads = any(storage_of(read) in memory for read in node.all_input_nodes)

@@ -75,6 +75,7 @@ def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: K
     machine.journal.set(tensor, "node", viewed.node)
     machine.journal.set(tensor, "example", viewed.example)
     machine.graph.counts_write(viewed.node)
+    viewed.node.meta["views_in_place"] = True
     machine.note_tensor_write(tensor)
     return tensor
 
