@@ -135,6 +135,10 @@ def levels_of(nodes: Sequence[fx.Node], ends: Collection[fx.Node] = ()) -> dict[
         if node.op == "placeholder" or is_computed_number(node):
             available[node] = max((available[other] for other in read), default=0)
             continue
+        if is_one_result(node) and read[0] in levels and not runs_apart(node):  # parts give tensors to each other
+            levels[node] = levels[read[0]]
+            available[node] = levels[node] + (node in ends or read[0] in ends)
+            continue
         if runs_apart(node):
             level = max((available[other] - is_number_or_late(other) for other in read), default=0)
         else:
@@ -146,6 +150,11 @@ def levels_of(nodes: Sequence[fx.Node], ends: Collection[fx.Node] = ()) -> dict[
         levels[node] = max(level, 0)
         available[node] = levels[node] + ends_level
     return levels
+
+
+def is_one_result(node: fx.Node) -> bool:
+    """One of the several results of an operator."""
+    return node.target is operator.getitem and not isinstance(node.all_input_nodes[0].meta.get("example_value"), torch.Tensor)
 
 
 def with_views_later(nodes: Sequence[fx.Node], given: Mapping[fx.Node, int]) -> dict[fx.Node, int]:

@@ -661,3 +661,34 @@ def test_how_many_there_are_is_counted_by_what_nobody_reads():
     compiled = dynascope.compile(mean, fullgraph=True)
     for x in (torch.tensor([1.0, 0.0, 2.0, 3.0]), torch.zeros(4), torch.tensor([0.0, 4.0, 0.0, 0.0])):
         torch.testing.assert_close(compiled(x), mean(x))
+
+
+def changed_after_a_pass(x):
+    values, places = F.max_pool2d(x, 2, return_indices=True)
+    values.sum().backward(retain_graph=True)
+    places.add_(1)
+    if float(x.detach().sum()) > 1e9:
+        return None
+    return values.sum(), places
+
+
+def two_results_apart(x):
+    values, places = x.flatten().topk(3)
+    values.sum().backward(retain_graph=True)
+    if float(x.detach().sum()) > 1e9:
+        return None
+    places.add_(1)
+    return values * 2, places
+
+
+@pytest.mark.compiler
+@pytest.mark.expects("data-dependent-branch")
+@pytest.mark.parametrize("program", [changed_after_a_pass, two_results_apart])
+def test_results_of_one_operator_are_given_to_other_parts_as_tensors(program):
+    compiled = dynascope.compile(program)
+    for seed in range(2):
+        torch.manual_seed(seed)
+        x, y = (torch.randn(1, 1, 4, 4, generator=torch.Generator().manual_seed(seed)).requires_grad_() for _ in range(2))
+        for one, other in zip(compiled(x), program(y), strict=True):
+            torch.testing.assert_close(one, other)
+        torch.testing.assert_close(x.grad, y.grad)

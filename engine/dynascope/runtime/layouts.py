@@ -14,6 +14,8 @@ def restrided(
             f"dynascope: an operator gave a result of size {tuple(tensor.shape)} where torch's meta function says {sizes}. "
             "Run this function uncompiled (dynascope.disable), and please report it."
         )
+    if torch._C._functorch.is_batchedtensor(tensor):  # gradients of several tangents at once: each has these strides
+        return tensor.new_empty_strided(sizes, strides, dtype=dtype).copy_(tensor)
     made = torch.empty_strided(sizes, strides, dtype=dtype, device=tensor.device)
     made.data.copy_(tensor)  # a new result counts as never written
     return made
