@@ -512,6 +512,7 @@ class Operation:
 
     def note_warning(self, warning: warnings.WarningMessage) -> None:
         """Said when the graph is made. Where warnings are errors the program's own call raises it."""
+        own_warnings.check_nothing_said(self.machine)
         if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
             raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
         self.machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))
