@@ -245,7 +245,7 @@ class Operation:
             self.values[1:2] = [places_in(machine, value) for value in self.values[1:2]]
         if name == "new":
             self.values = [item for value in self.values for item in numbers_of_size(value)]
-        if name == "random_" and "from" in keywords and len(arguments) == 1:
+        if "from" in keywords and len(arguments) == 1:  # of `random_` and `uniform_`
             keywords = dict(keywords)  # a reserved word cannot be a keyword in a graph's code: it is the first argument
             self.values.append(prepare(keywords.pop("from")))
         self.keyword_values = {key: prepare(item) for key, item in keywords.items()}
