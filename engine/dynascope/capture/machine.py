@@ -139,6 +139,8 @@ class Machine:
         self.gradients: dict[TensorValue, GradientValue] = {}
         self.assigned: dict[TensorValue, DataValue] = {}
         self.requirements: dict[TensorValue, RequirementValue] = {}
+        self.beside_tensors: dict[tuple[TensorValue, str], Value] = {}
+        """What the program has put beside tensors by a name (`x.note = v`)."""
         self.leaves_made: list[TensorValue] = []
         """Tensors made inside that the program has told to require grad."""
         self.rewritten: list[Value] = []

@@ -31,7 +31,11 @@ ACTIONS = frozenset({"error", "ignore", "always", "all", "default", "module", "o
 @meaning(ENTER)
 def enter(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     manager = machine.realize(arguments[0])
-    if not is_made_here(manager) or of(machine, manager, "_module") is not warnings or of(machine, manager, "_entered") is not False:
+    if (
+        not is_made_here(manager)
+        or of(machine, manager, "_module") is not warnings
+        or of(machine, manager, "_entered") is not False
+    ):
         return as_written(machine, ENTER, arguments, keywords)
     machine.journal.set_item(manager.attributes, "_entered", ConstantValue(True))
     machine.journal.append(machine.said, (enter_and_leave, ()))
