@@ -57,6 +57,14 @@ def of_what_came_in(x, y):
     return x, [x]
 
 
+def that_make_a_parameter_of_it(x, y):
+    z = x + 1
+    z._is_param = True
+    w = x * 2
+    w._is_buffer = 0
+    return z, isinstance(z, torch.nn.Parameter), isinstance(w, torch.nn.Buffer), isinstance(x, torch.nn.Buffer)
+
+
 WHOLE = [
     written_and_read, of_results, of_one_that_stays_inside, taken_away, of_a_parameter, of_what_came_in,
 ]  # fmt: skip

@@ -4,7 +4,7 @@
     z.note = "first"       ->  an effect: z has it when it leaves
     x.mask = y; x * x.mask ->  x * y, and an effect
 
-Names that the class has mean something to torch, and are none of these.
+Names that the class has mean something to torch, and are none of these; nor are those that say what varies (`_dynamo_...`).
 """
 
 from __future__ import annotations
@@ -45,5 +45,5 @@ def are_written(machine: Machine, tensor: TensorValue) -> bool:
 def check_name(tensor: TensorValue, name: str) -> None:
     cls = tensor.python_type
     is_plain = lookup(cls, "__setattr__") is object.__setattr__ and lookup(cls, "__delattr__") is object.__delattr__
-    if tensor.instance is not None or not is_plain or lookup(cls, name) is not MISSING:
+    if tensor.instance is not None or not is_plain or lookup(cls, name) is not MISSING or name.startswith("_dynamo"):
         raise Break(UnsupportedAttribute(cls.__name__, name))
