@@ -14,6 +14,7 @@ import inspect
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -90,7 +91,7 @@ def outcome(case: type[unittest.TestCase], method: str, seconds: int, way: Way =
     for word, entries in (("error", result.errors), ("failure", result.failures)):
         if entries:
             traceback = entries[0][1]
-            return ("slow" if f"{__name__}.{Slow.__name__}" in traceback else word), traceback[-2400:]
+            return ("slow" if f"{__name__}.{Slow.__name__}" in traceback else word), traceback
     words = {"skipped": result.skipped, "unexpected success": result.unexpectedSuccesses}
     return next((word for word, entries in words.items() if entries), "passed"), ""
 
@@ -109,7 +110,24 @@ def a_few_of_each(case: type[unittest.TestCase], methods: Sequence[str], count: 
     return [each[index * len(each) // count] for each in by_code.values() for index in range(count)] if count else list(methods)
 
 
-def compare(cases: Cases, seconds: int, way: Way, after: str = "", plainly: Way = as_written) -> None:
+def word_alone(word: str, traceback: str) -> str:
+    return word
+
+
+def word_and_line(word: str, traceback: str) -> str:
+    """What a method that fails as written stands for at all: that it fails in the same line."""
+    at = re.search(r'File ".*/(test_\w+\.py)", line (\d+)', traceback)
+    return f"{word} in line {at[2]}" if at else word
+
+
+def compare(
+    cases: Cases,
+    seconds: int,
+    way: Way,
+    after: str = "",
+    plainly: Way = as_written,
+    ending: Callable[[str, str], str] = word_alone,
+) -> None:
     """Runs every method twice and prints a line of JSON before and after each. Those up to the method `after` are left out."""
     import dynascope
 
@@ -127,15 +145,16 @@ def compare(cases: Cases, seconds: int, way: Way, after: str = "", plainly: Way 
                 waiting = label != after
                 continue
             _say(begins=label)
-            plain, _ = outcome(case, method, seconds, plainly)
+            plain = ending(*outcome(case, method, seconds, plainly))
             if plain in ("skipped", "slow"):
                 continue
             _say(compiles=label)
-            ours, traceback = outcome(case, method, 3 * seconds, way)
+            word, traceback = outcome(case, method, 3 * seconds, way)
+            ours = ending(word, traceback)
             dynascope.reset()
-            if ours != plain and outcome(case, method, seconds, plainly)[0] != plain:
+            if ours != plain and ending(*outcome(case, method, seconds, plainly)) != plain:
                 continue
-            _say(compared=label, plain=plain, ours=ours, traceback=traceback)
+            _say(compared=label, plain=plain, ours=ours, traceback=traceback[-2400:])
         case.tearDownClass()
     _say(finished=True)
 

@@ -15,8 +15,11 @@ import argparse
 import contextlib
 import functools
 import importlib.util
+import operator
 import os
+import re
 import sys
+import types
 import unittest
 import unittest.mock
 from collections.abc import Callable
@@ -27,7 +30,10 @@ import dynascope
 import torch
 import torch._dynamo.testing
 from dynascope.api import torch_disable
-from method_outcomes import Way, a_few_of_each, cases_in, compare, compiled, in_processes, write
+from dynascope.command.explain import codes
+from dynascope.command.interception import but_for_torch_itself
+from dynascope.strictness import expected
+from method_outcomes import Way, a_few_of_each, cases_in, compare, compiled, in_processes, word_and_line, write
 
 FILES = """
 test_nn.py test_torch.py test_autograd.py test_view_ops.py test_indexing.py test_shape_ops.py test_sort_and_select.py test_reductions.py
@@ -47,52 +53,110 @@ the end of an object at the line that drops it, for autograd's own names of node
 give where nobody reads their result, or takes longer than the time given."""
 
 
+SWITCHES = ("programs", "captures", "dynamic", "strict")
+DEFECTS = ("internal-failure", "engine-error", "guard-raises", "guard-fails-at-once", "kernel-generation-failed", "compilation-failed")
+"""What is an error of the engine's in any program."""
+
+
 def run(folder: str, file: str, options: argparse.Namespace) -> None:
+    module = imported(folder, file)
+    cases = ((case, a_few_of_each(case, methods, options.variants)) for case, methods in cases_in(module, module.__name__))
+    if not options.programs:
+        compare(cases, options.seconds, compiled(options.backend), options.after)
+        return
+    if options.strict:
+        dynascope.config.strict = True
+    with expected(*set(codes()).difference(DEFECTS), required=False):
+        ours = serving(module, compiling(options.backend, options.dynamic, options.captures))
+        compare(cases, options.seconds, ours, options.after, serving(module, lambda target, **options: target), word_and_line)
+
+
+def imported(folder: str, file: str) -> types.ModuleType:
+    """The file as a module. What another torch's tests import and this torch has no more is `Missing`."""
     path = Path(folder, file)
     sys.path[:0] = [str(path.parent), folder]
     os.chdir(folder)
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise ImportError(f"{path} is no Python file")
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    cases = ((case, a_few_of_each(case, methods, options.variants)) for case, methods in cases_in(module, path.stem))
-    if not options.programs:
-        compare(cases, options.seconds, compiled(options.backend), options.after)
-        return
-    ours = functools.partial(dynascope.compile, backend=options.backend)
-    compare(cases, options.seconds, serving(ours), options.after, serving(lambda target: target))
+    while True:
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(specification)
+        try:
+            specification.loader.exec_module(module)
+            return module
+        except ImportError as error:
+            name = re.match("cannot import name '(.*?)'", str(error))
+            if name is None or error.name is None or not error.name.startswith("torch."):
+                raise
+            setattr(sys.modules[error.name], name[1], Missing(f"{error.name}.{name[1]}"))
 
 
-def serving(compile: Callable[[Callable], Callable]) -> Way:
+class Missing:
+    """A decorator that changes nothing, or a condition that does not hold; a method that uses it otherwise is skipped."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if len(arguments) == 1 and isinstance(arguments[0], types.FunctionType | type):
+            return arguments[0]
+        raise unittest.SkipTest(f"torch has no {self.name} any more")
+
+
+def compiling(backend: str, dynamic: bool, captures: bool) -> Callable:
+    """Breaks are allowed, so that results are compared; or not, where a test wants one graph of torch.compile."""
+
+    def compile(target: Callable, **asked: Any) -> Callable:
+        fullgraph = captures and bool(asked.get("fullgraph") or asked.get("nopython"))
+        return dynascope.compile(target, backend=backend, dynamic=dynamic or asked.get("dynamic"), fullgraph=fullgraph)
+
+    return compile
+
+
+def serving(module: types.ModuleType, compile: Callable) -> Way:
     """`torch.compile` and its like are `compile` while a method runs, and every count of graphs that it asks for is the one it wants."""
 
     def torch_compile(model: Callable | None = None, **options: Any) -> Callable:
-        return torch_compile if model is None else compile(model)
+        return functools.partial(torch_compile, **options) if model is None else compile(model, **options)
+
+    def called(function: Callable, *arguments: Any, **options: Any) -> Any:
+        return function(*arguments, **options)
 
     def optimize(*arguments: Any, **options: Any) -> Callable:
-        return compile
+        return functools.partial(compile, **options)
 
     def standard_test(self: Any, fn: Callable, nargs: int, *others: Any, **options: Any) -> None:
-        given = [torch.randn(10, 10) for _ in range(nargs)]
-        wanted, found = fn(*given), compile(fn)(*given)
-        self.assertTrue(torch._dynamo.utils.same(wanted, found))
+        given = [[torch.randn(10, 10) for _ in range(nargs)] for _ in range(2)]
+        wanted = [fn(*each) for each in given]
+        ours = compile(fn, fullgraph=True)
+        for each, value in [*zip(given, wanted, strict=True)] * 2:
+            self.assertTrue(torch._dynamo.utils.same(value, ours(*each)))
 
     names = {
-        "torch.compile": torch_compile,
+        "torch.compile": but_for_torch_itself(torch.compile, torch_compile),
         "torch._dynamo.optimize": optimize,
-        "torch._dynamo.optimize_assert": optimize,
+        "torch._dynamo.optimize_assert": functools.partial(optimize, fullgraph=True),
         "torch._dynamo.testing.standard_test": standard_test,
         "torch.compiler.disable": torch_disable,
-        "torch._dynamo.graph_break": lambda *arguments, **options: None,
+        "torch._dynamo.disable": torch_disable,
+        "torch._dynamo.graph_break": dynascope.disable(lambda *arguments, **options: None),
+        "torch._higher_order_ops.wrap.wrap": called,
         "torch._dynamo.testing.CompileCounter": Counter,
         "torch._dynamo.testing.CompileCounterWithBackend": Counter,
     }
+    theirs = {id(operator.attrgetter(name.partition(".")[2])(torch)): thing for name, thing in names.items()}
+    imported = {name: theirs[id(value)] for name, value in vars(module).items() if id(value) in theirs}
 
     def prepare(instance: unittest.TestCase, method: str) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
         for name, thing in names.items():
             stack.enter_context(unittest.mock.patch(name, thing))
+        stack.enter_context(unittest.mock.patch.dict(vars(module), imported))
+        # The text of a graph is no result of the program's.
+        instance.assertExpectedInline = lambda *arguments, **options: None  # type: ignore[attr-defined]
         return stack
 
     return prepare
@@ -129,6 +193,9 @@ def main() -> None:
     parser.add_argument("--variants", type=int, default=2, help="so many methods of one function, 0 for all")
     parser.add_argument("--backend", default="eager")
     parser.add_argument("--programs", action="store_true", help="compile what the methods compile, not the methods")
+    parser.add_argument("--captures", action="store_true", help="with --programs: one graph where the test asks for one")
+    parser.add_argument("--dynamic", action="store_true", help="with --programs: all is compiled for sizes that vary")
+    parser.add_argument("--strict", action="store_true", help="with --programs: a failure of the engine is an error")
     parser.add_argument("--write", default="", metavar="TAG", help="write RESULTS.md; the torch that the tests are of")
     parser.add_argument("--here", action="store_true", help="in this process, one file")
     parser.add_argument("--after", default="", help="with --here: only the methods behind this one")
@@ -138,7 +205,7 @@ def main() -> None:
         run(folder, options.files[0], options)
         return
     chosen = ["--seconds", str(options.seconds), "--variants", str(options.variants), "--backend", options.backend, folder]
-    chosen += ["--programs"] if options.programs else []
+    chosen += [f"--{switch}" for switch in SWITCHES if getattr(options, switch)]
     outcomes = []
     for found in in_processes(__file__, options.files or FILES, chosen, options.processes, options.seconds):
         print(found, flush=True)

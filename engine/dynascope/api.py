@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import inspect
 import sys
 import threading
 import types
@@ -67,7 +68,8 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Callable:
-    """Compile a function, a bound method or an `nn.Module`; also a decorator, with or without arguments.
+    """Compile a function, a bound method, an `nn.Module` or what objects of a class do when they are called; also a decorator, with or
+    without arguments.
 
     Nothing is compiled until the result is called. It then runs compiled code wherever its guards hold, compiles again where
     they do not, and runs as it was written where it cannot be compiled. `options` are settings of `dynascope.config`.
@@ -120,10 +122,18 @@ def aot(
 def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
     """Keep a function out of compilation: calling it from a compiled function breaks the graph there. Also a decorator.
 
-    What it calls is not compiled either, unless `recursive` is false: then functions that it calls may be.
+    What it calls is not compiled either, unless `recursive` is false: then functions that it calls may be. Of a class its making
+    and its objects' calls are kept out; a module stays a module, with the original's parameters.
     """
     if target is None:
         return functools.partial(disable, recursive=recursive)
+    if isinstance(target, type):
+        return _disable_class(target, recursive)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(target, torch.nn.Module):
+        from dynascope.compiled_module import kept_out
+
+        return kept_out(uncompiled_target(target), lambda function: disable(function, recursive))
 
     @functools.wraps(target)
     def uncompiled(*args, **kwargs):
@@ -140,6 +150,14 @@ def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
         leave_alone(target)
     setattr(uncompiled, DISABLED, True)
     return uncompiled
+
+
+def _disable_class(cls: type, recursive: bool) -> type:
+    for name in ("__init__", "__call__"):
+        entry = inspect.getattr_static(cls, name, None)
+        if isinstance(entry, types.FunctionType):
+            setattr(cls, name, disable(entry, recursive))
+    return cls
 
 
 def reset() -> None:
@@ -280,6 +298,8 @@ def _compile(target: Callable, options: Options, asked_at: AskedAt = calling_pla
         from dynascope.compiled_module import class_for
 
         return class_for(type(target))(target, options, functools.partial(_compile_function, asked_at=asked_at))
+    if isinstance(target, type):
+        return _compile_class(target, options, asked_at)
     return _compile_function(target, options, asked_at)
 
 
@@ -392,9 +412,31 @@ def _compile_call(module: Any, options: Options, asked_at: AskedAt) -> Callable:
     return call
 
 
+def _compile_class(cls: type, options: Options, asked_at: AskedAt) -> type:
+    """The class itself, with the calls of its objects compiled: `@torch.compile` above a class."""
+    from torch.compiler import is_compiling
+    from torch.nn import Module
+
+    plain = inspect.getattr_static(cls, "__call__", None)
+    if not isinstance(plain, types.FunctionType):
+        raise TypeError(f"compile takes a class whose objects can be called, not {cls!r}")
+    if not issubclass(cls, Module):
+        cls.__call__ = _compile_function(plain, options, asked_at)
+        return cls
+
+    @functools.wraps(plain)
+    def call(module, *args, **kwargs):
+        if module._compiled_call_impl is None and not is_compiling():
+            compile_calls(module, options, asked_at)
+        return plain(module, *args, **kwargs)
+
+    cls.__call__ = call
+    return cls
+
+
 def _compile_callable(target: Any, options: Options) -> Callable:
     """An object with a Python `__call__`; a C function has no bytecode, so there is nothing of it to compile."""
-    if isinstance(target, type) or not callable(target):
+    if not callable(target):
         raise TypeError(f"compile takes a function, a method or an nn.Module, not {target!r}")
     call = uncompiled_target(getattr(type(target), "__call__", None))  # noqa: B004 (its code is wanted)
     if isinstance(call, types.FunctionType):

@@ -59,7 +59,10 @@ class CompiledModule(torch.nn.Module):
     """
 
     def __init__(
-        self, original: torch.nn.Module, options: Options, compile_call: Callable[[Callable, Options], Callable]
+        self,
+        original: torch.nn.Module,
+        options: Options | None,
+        compile_call: Callable[[Callable, Any], Callable] | None,
     ) -> None:
         super().__init__()
         self.__dict__["_original"] = original
@@ -177,12 +180,33 @@ class CompiledModule(torch.nn.Module):
         return sorted({*super().__dir__(), *dir(self.__dict__["_original"])})
 
     def __repr__(self) -> str:
-        return f"CompiledModule({self.__dict__['_original']!r})"
+        return f"{type(self).__name__}({self.__dict__['_original']!r})"
 
     def __reduce__(self):
         from dynascope.api import compile_again
 
         return compile_again, (self.__dict__["_original"], self.__dict__["_options"])
+
+
+class DisabledModule(CompiledModule):
+    """One whose calls are kept out of compilation: it has hooks of its own, and in its `forward` the original runs as it was written."""
+
+    __call__ = torch.nn.Module.__call__
+
+    def _compile_forward(self) -> None:
+        pass
+
+    def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_original"](*args, **kwargs)
+
+    def __reduce__(self):
+        from dynascope.api import disable
+
+        return disable, (self.__dict__["_original"],)
+
+
+def kept_out(original: torch.nn.Module, disable: Callable[[Callable], Callable]) -> DisabledModule:
+    return _class_over(type(original), DisabledModule, disable)(original, None, None)
 
 
 _classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
@@ -194,17 +218,20 @@ def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:
     Tracers read them off the class: `torch.fx` makes a proxy for each.
     """
     if cls not in _classes:
-
-        def forward(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
-            return self._run_forward(*args, **kwargs)
-
-        special = {name: _of_original(name) for name in _special_methods(cls)}
-        known = getattr(cls, "forward", None)  # a script's class has none, its instances do
-        named = forward if known is None else functools.wraps(known)(forward)
-        made = type("CompiledModule", (CompiledModule,), {**special, "forward": Forward(named)})
-        made.__module__, made.__qualname__ = CompiledModule.__module__, CompiledModule.__qualname__
-        _classes[cls] = made
+        _classes[cls] = _class_over(cls, CompiledModule, Forward)
     return _classes[cls]
+
+
+def _class_over(cls: type[torch.nn.Module], base: type, forwarding: Callable[[Callable], Any]) -> type:
+    def forward(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
+        return self._run_forward(*args, **kwargs)
+
+    special = {name: _of_original(name) for name in _special_methods(cls)}
+    known = getattr(cls, "forward", None)  # a script's class has none, its instances do
+    named = forward if known is None else functools.wraps(known)(forward)
+    made = type(base.__name__, (base,), {**special, "forward": forwarding(named)})
+    made.__module__, made.__qualname__ = base.__module__, base.__qualname__
+    return made
 
 
 def _own_call(cls: type[torch.nn.Module]) -> types.FunctionType | None:

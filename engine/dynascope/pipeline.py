@@ -94,6 +94,7 @@ from dynascope.report.span import Span
 from dynascope.requirements import newer_than_tested
 from dynascope.runtime import launching
 from dynascope.runtime.reasons import ModeNotHonoured
+from dynascope.stack_room import stack_room
 from dynascope.strictness import ExplainedError, StrictError, judge
 
 _compiling = safe_in_children(threading.RLock())
@@ -519,7 +520,7 @@ def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> 
     backend = find_backend(state.options.backend)  # asked for by its name, or as it is
     options = state.options if backend is None else replace(state.options, backend=backend)
     records = not torch.is_inference_mode_enabled()
-    with without_function_modes(), outside_inference_mode():
+    with without_function_modes(), outside_inference_mode(), stack_room():
         module = captured.module if records else without_recording(captured.module)
         return compile_graph(module, captured.example_inputs, options, state.region.qualified_name, clock)
 

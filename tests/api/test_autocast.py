@@ -250,3 +250,23 @@ def test_few_elements_under_autocast():
         return loss
 
     check(step, dynascope.compile(step, fullgraph=True, backend="eager"), torch.randn(4, 8))
+
+
+@pytest.mark.filterwarnings("ignore:torch..*autocast:DeprecationWarning")
+def test_what_is_asked_about_autocast_inside_it():
+    names = ("is_autocast_cpu_enabled", "get_autocast_cpu_dtype", "is_autocast_cache_enabled", "is_autocast_enabled")
+    questions = [getattr(torch, name) for name in names if hasattr(torch, name)]
+
+    def function(x):
+        before = [ask() for ask in questions]
+        with torch.autocast("cpu", torch.float16, cache_enabled=False):
+            return x @ x, before, [ask() for ask in questions], torch.get_autocast_dtype("cpu")
+
+    call, x = dynascope.compile(function, fullgraph=True, backend="eager"), torch.ones(2, 2)
+    for around in (
+        torch.autocast("cpu", enabled=False),
+        torch.autocast("cpu", torch.bfloat16),
+        torch.autocast("cpu", enabled=False),
+    ):
+        with around:
+            assert call(x)[1:] == function(x)[1:]

@@ -85,3 +85,61 @@ def test_a_protocol_asks_for_what_the_program_has_just_set():
 
     compiled = dynascope.compile(function, backend="eager")
     assert torch.equal(compiled(X, cat()), X * 2)
+
+
+class OfNoInts(type):
+    def __instancecheck__(cls, instance):
+        return type(instance) is not int
+
+
+class Kept(metaclass=OfNoInts):
+    pass
+
+
+class AlsoKept(type):
+    def __instancecheck__(cls, instance):
+        return super().__instancecheck__(instance) or isinstance(instance, Kept)
+
+    def __subclasscheck__(cls, other):
+        return super().__subclasscheck__(other) or other is int
+
+
+class Open(metaclass=AlsoKept):
+    pass
+
+
+class Below(Open):
+    pass
+
+
+class Odd(type):
+    def __instancecheck__(cls, instance):
+        return [1]
+
+    def __subclasscheck__(cls, other):
+        raise ValueError(other)
+
+
+class Refusing(metaclass=Odd):
+    pass
+
+
+def test_metaclasses_that_answer_for_their_classes():
+    def function(x, *given):
+        told = [[isinstance(each, (kind)) for kind in (Kept, (str, Kept), Open, Below, Refusing, (Refusing, Open))] for each in given]
+        told += [isinstance(x, Kept), isinstance(Below(), Open), [issubclass(each, Open) for each in (Below, int, bool, Kept)]]
+        try:
+            issubclass(int, (str, Refusing))
+        except ValueError as error:
+            told.append(error.args)
+        return x + 1, told
+
+    given = torch.ones(2), 3, True, "text", Open(), Below(), Kept(), None, [1], int
+    compiled = dynascope.compile(function, backend="eager", fullgraph=True)
+    assert compiled(*given)[1] == function(*given)[1]
+    before = OfNoInts.__instancecheck__
+    OfNoInts.__instancecheck__ = lambda cls, instance: instance is None
+    try:
+        assert compiled(*given)[1] == function(*given)[1]
+    finally:
+        OfNoInts.__instancecheck__ = before

@@ -38,7 +38,8 @@ def test_structures_and_numbers():
     def function(x):
         found = torch.cond(x.mean() > 0, lambda a, b: {"one": a * b["c"]}, lambda a, b: {"one": a - b["c"]}, (x, {"c": x + 1}))
         plain = torch.cond(x.shape[0] > 1, torch.sin, torch.cos, (x,))
-        return {"plain": plain, **found}
+        of_list = torch.cond(x.mean() > 0, lambda a, b: a[0] * b, lambda a, b: a[0] - b, [[x], x + 1])
+        return {"plain": plain, "list": of_list, **found}
 
     assert_same_with_gradients(function, X + 1, X - 1, fullgraph=True)
 

@@ -278,7 +278,6 @@ def test_a_parametrized_weight_is_assigned():
     assert torch.equal(layer.parametrizations.weight.original, (x + x.T).triu())
 
 
-@pytest.mark.expects("unsupported-attribute")
 def test_buffers_that_are_assigned():
     def program():
         module = nn.Module()

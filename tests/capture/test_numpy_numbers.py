@@ -58,3 +58,17 @@ def test_comparisons_of_a_number_that_varies_are_numpys_own():
         mine, theirs = (function(torch.ones(2), numpy.float64(v), n) for function in (call, program))
         assert mine[1] == theirs[1] and list(map(type, mine[1])) == list(map(type, theirs[1]))
     assert len(graphs) <= 3  # one for numbers as they were, one for others
+
+
+def test_an_array_of_a_computed_number_is_its_own():
+    def program(x):
+        number = numpy.sum(x.numpy() * 2)
+        made = numpy.asarray(number), numpy.asanyarray(number), numpy.array(number), numpy.ascontiguousarray(number)
+        made[0][...] = 5
+        return number, made, torch.from_numpy(made[0])
+
+    (mine, arrays, tensor), (theirs, wanted, _) = compiled(program)(torch.ones(3)), program(torch.ones(3))
+    assert mine == theirs and tensor.item() == 5
+    assert [(type(each), each.shape, each.tolist()) for each in arrays] == [
+        (type(each), each.shape, each.tolist()) for each in wanted
+    ]

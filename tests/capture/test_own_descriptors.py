@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import sys
 
 import pytest
 import torch
@@ -128,3 +129,55 @@ def test_what_they_do_for_a_class_is_done_at_each_call_and_not_by_guards():
     for _ in range(3):
         call(X)
     assert asked == [Counted] * 3
+
+
+class Wrapping:
+    """Class methods over what is no function."""
+
+    scale = 3
+
+    @classmethod
+    @functools.lru_cache
+    def cached(cls, more):
+        return cls.scale + more
+
+    part = classmethod(functools.partial(lambda known, cls, x: x * known * cls.scale, 2))
+
+
+def test_class_methods_over_other_callables():
+    call = compiled(
+        through := lambda x, given: (Wrapping.part(x), given.part(x), given.cached(1), type(given).cached(2))
+    )
+    for _ in range(2):
+        assert_same(through(X, Wrapping()), call(X, Wrapping()))
+    assert len(call.captures) == 1 and call.refused == []
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="a class method is bound there, whatever it wraps")
+def test_a_property_of_the_class():
+    class Fields:
+        first = 1
+
+        @classmethod
+        @property
+        def both(cls):
+            return slice(cls.first - 1, cls.first + 1)
+
+    class More(Fields):
+        first = 2
+
+        @classmethod
+        @property
+        def both(cls):
+            return super().both.start, cls.first
+
+    def program(x, given):
+        return x[Fields.both] + 1, x[given.both], More.both
+
+    x = torch.arange(4.0)
+    call = compiled(program)
+    for _ in range(2):
+        assert_same(program(x, Fields()), call(x, Fields()))
+    assert len(call.captures) == 1 and call.refused == []
+    Fields.both = classmethod(property(lambda cls: slice(2, 4)))
+    assert call(x, Fields())[0].tolist() == [3, 4]

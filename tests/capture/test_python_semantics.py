@@ -12,6 +12,9 @@ import fractions
 import functools
 import io
 import random
+import typing
+from collections.abc import Callable
+from typing import TypeVar, get_args
 
 import dynascope
 import pytest
@@ -457,6 +460,55 @@ def a_list_is_extended_by_itself():
     queue.extend(queue)
     queue.extendleft(queue)
     return len(kept), kept[5], list.copy(told), plain, queue
+
+
+class Misused:
+    @staticmethod
+    def without_arguments():
+        return super().__init__()
+
+    def without_the_first(self):
+        del self
+        return super().__init__()
+
+
+def outside_of_a_class(self):
+    return super().__init__()
+
+
+@asked
+def super_where_there_is_nothing_to_find():
+    return [outcome(each) for each in (Misused.without_arguments, Misused().without_the_first, lambda: outside_of_a_class(Misused()))]
+
+
+T = TypeVar("T")
+
+
+@asked
+def annotations_that_are_computed():
+    def apply(function: Callable[[T], T], value: list[T], other: int | list[T] = 1) -> T:
+        return function(value)
+
+    return apply.__annotations__, get_args(Callable[[T], T]), T | None, T.__name__
+
+
+def test_kinds_of_types_are_part_of_a_graph():
+    def function(x):
+        return x + 1, typing.Callable[[T], T], typing.Union[int, T], typing.Dict[str, T]  # noqa: UP006, UP007
+
+    assert dynascope.compile(function, backend="eager", fullgraph=True)(torch.ones(1))[1:] == function(torch.ones(1))[1:]
+
+
+def test_a_break_among_annotations():
+    def function(x):
+        def inner(a: int, b: print("met"), c: T) -> T:
+            return a * x
+
+        return inner(2, 3, 4), inner.__annotations__
+
+    with dynascope.expected("print-call"):
+        tensor, annotations = dynascope.compile(function, backend="eager")(torch.ones(2))
+    assert tensor.tolist() == [2, 2] and annotations == {"a": int, "b": None, "c": T, "return": T}
 
 
 @pytest.mark.may_break

@@ -50,6 +50,7 @@ FILLED = {
     "random_": lambda x: x.random_(),
     "random_ to": lambda x: x.random_(9),
     "random_ from": lambda x: x.random_(**{"from": 3, "to": 9}),
+    "uniform_ from": lambda x: x.uniform_(**{"from": 1, "to": 2}),
 }
 
 

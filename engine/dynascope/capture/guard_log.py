@@ -8,7 +8,7 @@ The log only grows: a guard recorded by a step that was undone costs a check and
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynascope.capture.places import STABLE_TYPES, is_library, is_library_name
@@ -52,6 +52,10 @@ class GuardLog:
         """The program itself changes what the function says from now on: only what it says before that is assumed."""
         self.add_state(CallReturns(function, function()))
         self._followed.add(function)
+
+    def settle_state(self, functions: Iterable[Callable[[], Any]]) -> None:
+        """The program itself sets what they say from now on, and what it was before others assume."""
+        self._followed.update(functions)
 
     def _add(self, sources: tuple[Source, ...], predicate: Any) -> None:
         key = (sources, predicate)

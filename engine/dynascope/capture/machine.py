@@ -139,6 +139,8 @@ class Machine:
         self.gradients: dict[TensorValue, GradientValue] = {}
         self.assigned: dict[TensorValue, DataValue] = {}
         self.requirements: dict[TensorValue, RequirementValue] = {}
+        self.beside_tensors: dict[tuple[TensorValue, str], Value] = {}
+        """What the program has put beside tensors by a name (`x.note = v`)."""
         self.leaves_made: list[TensorValue] = []
         """Tensors made inside that the program has told to require grad."""
         self.rewritten: list[Value] = []
@@ -160,6 +162,8 @@ class Machine:
         """What torch's functions warned of, and where the program called them."""
         self.said: list[tuple[Any, tuple]] = []
         """The calls that say what the program warned of itself or logged, and that put hooks on tensors."""
+        self.warning_blocks: tuple[InstanceValue, ...] = ()
+        """The blocks that catch warnings and that the program is in (`calls/caught_warnings.py`)."""
         self.read_from: dict[str, tuple[TensorValue, int, int]] = {}
         """Of numbers that only the run knows, the tensors that they were read from, with how often these had been written."""
         self.hooked: list[tuple[TensorValue, int]] = []

@@ -472,9 +472,10 @@ def _is_compiled(object: Any) -> bool:
 def _is_fixed_instance(object: Any) -> bool:
     return issubclass(type(object), IDENTITY_TYPES) or (
         issubclass(type(object), types.BuiltinMethodType)
+        or type(object).__module__ == "typing"
         or is_library_name(module_name(type(object)))
         and callable(object)
-        and type(object).__module__ in ("typing", "operator", "torch._C")
+        and type(object).__module__ in ("operator", "torch._C")
     )
 
 

@@ -29,6 +29,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     autocast,
     autograd_functions,
     callables,
+    caught_warnings,
     checkpointing,
     choices,
     classes_made,
@@ -456,6 +457,7 @@ class Session:
             machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, without_the_unread(states))
         self.check_generators(plan)
+        caught_warnings.check_left(machine)
         outputs = tuple(needs(plan.roots()))
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)

@@ -65,7 +65,7 @@ def _patch_torch(torch, device: str | None) -> None:
     from dynascope.capture.layers import note_registrations
 
     note_registrations()
-    torch.compile = torch.compiler.compile = _but_for_torch_itself(torch.compile, api.torch_compile)
+    torch.compile = torch.compiler.compile = but_for_torch_itself(torch.compile, api.torch_compile)
     torch.compiler.reset = api.reset
     torch.compiler.disable = api.torch_disable
     if device is not None:
@@ -76,7 +76,7 @@ INSIDE_OF_TORCH = ("torch._higher_order_ops.", "torch.nn.attention.")
 """Where torch compiles functions of its own, about operators that only its compiler knows: `cond`, flex attention."""
 
 
-def _but_for_torch_itself(original: Callable, ours: Callable) -> Callable:
+def but_for_torch_itself(original: Callable, ours: Callable) -> Callable:
     @functools.wraps(ours)
     def compile(*arguments, **keywords):
         caller = sys._getframe(1).f_globals.get("__name__", "")
@@ -95,7 +95,7 @@ def _patch_dynamo(module) -> None:
     from dynascope import api
     from dynascope.backends import list_backends
 
-    module.optimize = _but_for_torch_itself(module.optimize, api.optimize)
+    module.optimize = but_for_torch_itself(module.optimize, api.optimize)
     module.explain = api.explain
     module.reset = api.reset
     module.disable = api.torch_disable

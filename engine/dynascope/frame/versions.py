@@ -56,6 +56,8 @@ class VersionFacts:
     tells_length_unpacked: bool
     # dict([1]) says that an object is not iterable, and which element it was in a note.
     pair_refusal_has_note: bool
+    # `classmethod` asks what it wraps for its `__get__`: a property of the class.
+    class_methods_chain: bool
     # What has no hash is refused as a dict's key or as a set's element, or in the same words everywhere.
     key_refusal_tells_use: bool
     # IMPORT_NAME's lowest two bits say whether the import is lazy.
@@ -84,6 +86,7 @@ FACTS = {
         offsets_are_tagged=False,
         tells_length_unpacked=False,
         pair_refusal_has_note=False,
+        class_methods_chain=True,
         key_refusal_tells_use=False,
         import_has_bits=False,
     ),
@@ -108,6 +111,7 @@ FACTS = {
         offsets_are_tagged=False,
         tells_length_unpacked=False,
         pair_refusal_has_note=False,
+        class_methods_chain=True,
         key_refusal_tells_use=False,
         import_has_bits=False,
     ),
@@ -132,6 +136,7 @@ FACTS = {
         offsets_are_tagged=False,
         tells_length_unpacked=False,
         pair_refusal_has_note=False,
+        class_methods_chain=False,
         key_refusal_tells_use=False,
         import_has_bits=False,
     ),
@@ -156,6 +161,7 @@ FACTS = {
         offsets_are_tagged=True,
         tells_length_unpacked=True,
         pair_refusal_has_note=True,
+        class_methods_chain=False,
         key_refusal_tells_use=True,
         import_has_bits=False,
     ),
@@ -180,6 +186,7 @@ FACTS = {
         offsets_are_tagged=True,
         tells_length_unpacked=True,
         pair_refusal_has_note=True,
+        class_methods_chain=False,
         key_refusal_tells_use=True,
         import_has_bits=True,
     ),

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 
+OLD_NAMES = {
+    "cpu": ("is_autocast_cpu_enabled", "get_autocast_cpu_dtype"),
+    "cuda": ("is_autocast_enabled", "get_autocast_gpu_dtype"),
+}
+"""What says of one device what `is_autocast_enabled(device)` and `get_autocast_dtype(device)` say of each."""
+QUESTIONS = {
+    device: [vars(torch._C)[name] for name in names if hasattr(torch._C, name)] for device, names in OLD_NAMES.items()
+}
+
+
 def constants(machine: Machine, values: Arguments) -> list[Any]:
     known = [constant_of(machine.known(value)) for value in values]
     if any(type(value) is NotConstant for value in known):
@@ -52,6 +62,7 @@ def follow(set_state: Callable[[str, Any], None], state: Callable[[str], Any]) -
     def set_followed(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         device, wanted = by_device(machine, arguments, keywords)
         before = state(device)
+        machine.guards.settle_state(QUESTIONS[device])
         change(machine, set_state, (device, wanted), lambda: set_state(device, before))
         return NONE
 
@@ -71,6 +82,7 @@ def by_device(machine: Machine, arguments: Arguments, keywords: Keywords) -> tup
 def set_cache_enabled(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     before = torch.is_autocast_cache_enabled()
     wanted = tuple(constants(machine, arguments))
+    machine.guards.settle_state([torch.is_autocast_cache_enabled])
     change(machine, torch.set_autocast_cache_enabled, wanted, lambda: torch.set_autocast_cache_enabled(before))
     return NONE
 

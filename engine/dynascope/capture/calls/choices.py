@@ -20,7 +20,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.transforms import Body, rebuilt
 from dynascope.capture.histories import storage_of
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.values import ConstantValue, TensorValue, TupleValue, Value
+from dynascope.capture.values import ConstantValue, ListValue, TensorValue, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -60,7 +60,7 @@ def cond(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     body = Branch(machine)
     if not isinstance(condition, TensorValue) or condition.example.numel() != 1 or condition.example.dtype is not torch.bool:
         raise body.cannot("its condition is no tensor of one bool")
-    if not isinstance(given, TupleValue) or not late_numbers.are_served(machine):
+    if not isinstance(given, (TupleValue, ListValue)) or not late_numbers.are_served(machine):
         raise body.cannot("it stands where no number of a tensor can be taken out")
     body.tensors(given)
     branches = [Branch(machine).taken(function, list(given.items)) for function in functions]

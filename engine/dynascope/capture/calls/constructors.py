@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import equivalents, numbers_in_tensors
-from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
+from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import items
@@ -17,7 +17,7 @@ from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.protocols.set_making import given_as, recipe
-from dynascope.capture.reasons import DataDependentValue, ForeignCall, ForeignValue
+from dynascope.capture.reasons import DataDependentValue, ForeignCall, ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
@@ -109,12 +109,33 @@ def fill(machine: Machine, target: DictValue, arguments: Arguments, keywords: Ke
     return target
 
 
-@meaning(dict.fromkeys)
-def dict_fromkeys(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    made = DictValue({})
-    for key in elements(machine, arguments[0]):
-        items.put(machine, made, key, arguments[1] if len(arguments) > 1 else NONE)
-    return made
+def of_keys(cls: type) -> None:
+    @meaning(cls.fromkeys)  # type: ignore[attr-defined]
+    def made_from(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        made, value = DictValue({}, cls), argument(arguments, keywords, 1, "value", NONE)
+        for key in elements(machine, argument(arguments, keywords, 0, "iterable")):
+            items.put(machine, made, key, value)
+        return made
+
+
+for _cls in (dict, collections.OrderedDict, collections.defaultdict):
+    of_keys(_cls)
+
+
+def of_items(cls: type) -> None:
+    """`torch.return_types.max((values, indices))`: a tuple with names, in C, of as many items as it has."""
+
+    @meaning(cls)
+    def made_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+        given = elements(machine, arguments[0]) if len(arguments) == 1 and not keywords else []
+        if len(given) != cls.n_sequence_fields:  # type: ignore[attr-defined]
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        return TupleValue(tuple(given), cls)
+
+
+for _cls in vars(torch.return_types).values():
+    if isinstance(_cls, type) and getattr(_cls, "n_fields", None) == getattr(_cls, "n_sequence_fields", 0):
+        of_items(_cls)
 
 
 @meaning(collections.namedtuple)

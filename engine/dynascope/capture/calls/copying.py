@@ -14,7 +14,7 @@ from dynascope.capture.calls.operands import tensors_in
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.expressions import callee
-from dynascope.capture.protocols import attributes, gradients
+from dynascope.capture.protocols import attributes, attributes_of_tensors, gradients
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_like_plain, lookup
 from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.iteration import elements, iterator
@@ -72,6 +72,8 @@ def deepcopy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
     storage = tensor.example.untyped_storage()._cdata
     if any(each.example.untyped_storage()._cdata == storage for each in tensors_in(item for _, item in memo.items.values())):
         raise cannot(machine)
+    if attributes_of_tensors.are_written(machine, tensor):
+        raise Break(ForeignCall(callee(machine.expression()) or "copy", "what the program put beside the tensor is copied with it"))
     if tensor.example.is_leaf and not is_none(machine.realize(gradients.read(machine, tensor))):
         raise Break(ForeignCall(callee(machine.expression()) or "copy", "its gradient is copied with it"))
     return apply_method(machine, torch.Tensor.__deepcopy__, [tensor, DictValue({})], {})

@@ -96,6 +96,16 @@ def extendleft(machine: Machine, value: ListValue, more: Value) -> Value:
 
 
 @method(DEQUE)
+def insert(machine: Machine, value: ListValue, at: Value, item: Value) -> Value:
+    held, limit = list(value.items), longest(value)
+    if limit is not None and len(held) >= limit:
+        raise machine.throw(IndexError, "deque already at its maximum size")
+    held.insert(index_in(machine, at), item)
+    items.replace(machine, value, held)
+    return NONE
+
+
+@method(DEQUE)
 def pop(machine: Machine, value: ListValue) -> Value:
     return taken(machine, value, -1)
 

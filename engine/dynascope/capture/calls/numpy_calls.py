@@ -505,7 +505,8 @@ def of_one(machine: Machine, function: Any, arguments: Arguments, keywords: Keyw
     array = of_tensor(machine, given) if isinstance(given, TensorValue) else given
     if keywords or len(arguments) != 1 or function not in (numpy.array, numpy.asarray):
         raise foreign(machine)
-    return array if function is numpy.asarray else copied(machine, numpy.copy, [array], {})
+    is_itself = function is numpy.asarray and isinstance(array, ArrayValue) and not array.is_number
+    return array if is_itself else copied(machine, numpy.copy, [array], {})
 
 
 def filled(number: float) -> Callable[[Any], Any]:

@@ -25,11 +25,12 @@ from dynascope.capture.protocols.classes import (
     is_callable,
     is_made,
     lookup,
+    member,
 )
 from dynascope.capture.protocols.contents import base_in_c, contents_of
 from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.protocols.overriding import check_elements
-from dynascope.capture.protocols.truth import length_of
+from dynascope.capture.protocols.truth import length_of, truth
 from dynascope.capture.protocols.tuples import is_plain
 from dynascope.capture.protocols.weak_proxies import behind, is_proxy
 from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises, UnsupportedAttribute
@@ -97,9 +98,13 @@ def isinstance_(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
 def is_instance(machine: Machine, value: Value, classes: Value) -> bool:
     if is_proxy(value):  # it says the other's class of itself
         return is_subclass(machine, value.python_type, classes, value) or is_instance(machine, behind(machine, value), classes)
+    known = constant_of(classes)
+    if isinstance(known, tuple) and any(has_own_check(each, "__instancecheck__") for each in known):
+        return any(is_instance(machine, value, ConstantValue(each)) for each in known)
+    if has_own_check(known, "__instancecheck__"):
+        return value.python_type is known or ask_class(machine, known, "__instancecheck__", value)
     if asks_users_code(value.python_type):
         return is_instance_by_protocol(machine, value, classes)
-    known = constant_of(classes)
     whole = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
     is_outside = isinstance(value, InstanceValue) and whole is not None
     if (isinstance(value, ConstantValue) or is_outside) and type(known) is not NotConstant:
@@ -152,6 +157,39 @@ def answers_itself(cls: Any) -> bool:
     return isinstance(function, types.FunctionType) and is_user_file(function.__code__.co_filename)
 
 
+def has_own_check(cls: Any, name: str) -> bool:
+    """Whether a metaclass of the program's answers for the class."""
+    check = lookup(type(cls), name) if isinstance(cls, type) else None
+    return isinstance(check, types.FunctionType) and not is_library_name(check.__module__ or "")
+
+
+def ask_class(machine: Machine, cls: type, name: str, about: Value) -> bool:
+    return truth(machine, machine.call_now(member(machine, type(cls), name), [machine.outside.fixed(cls, cls.__name__), about]))
+
+
+@meaning(type.__instancecheck__)
+def instance_check(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """What a metaclass's own check comes to by `super()`."""
+    cls, value = machine.object_of(arguments[0]), machine.realize(arguments[1])
+    if not isinstance(cls, type) or asks_users_code(value.python_type):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+    return boolean(is_below(value.python_type, cls))
+
+
+@meaning(type.__subclasscheck__)
+def subclass_check(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    cls, other = (machine.object_of(each) for each in arguments)
+    if not isinstance(cls, type) or not isinstance(other, type):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return boolean(is_below(other, cls))
+
+
+def is_below(cls: type, base: type) -> bool:
+    if not is_made(cls):
+        note(cls, "__mro__", look_up(cls, "__mro__"))  # no name of a class's own: what is asked of each class noted is its order
+    return base in cls.__mro__
+
+
 def tensor_class(value: TensorValue) -> type:
     return value.python_type
 
@@ -162,6 +200,8 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
         raise Break(ForeignValue(known.value.python_type.__name__, machine.expression()))
     if isinstance(known, types.UnionType):
         known = known.__args__
+    if value is None and has_own_check(known, "__subclasscheck__"):
+        return ask_class(machine, known, "__subclasscheck__", machine.outside.fixed(cls, cls.__name__))
     if answers_itself(known):
         raise Break(ForeignValue(known.__name__, machine.expression()))
     if isinstance(known, tuple):
@@ -410,10 +450,17 @@ def super_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if arguments:
         return super_of(machine, machine.realize(arguments[0]), machine.realize(arguments[1]))
     frame = machine.frames[-1]
-    cls = machine.realize(frame.slots["__class__"].content)
-    first = frame.slots.get(frame.code.co_varnames[0])
-    instance = first.content if isinstance(first, CellValue) else first
-    return super_of(machine, cls, machine.realize(instance))
+    if not frame.code.co_argcount:
+        raise machine.throw(RuntimeError, "super(): no arguments")
+    instance, cell = (frame.slots.get(name) for name in (frame.code.co_varnames[0], "__class__"))
+    instance = instance.content if isinstance(instance, CellValue) else instance
+    if instance is None:
+        raise machine.throw(RuntimeError, "super(): arg[0] deleted")
+    if not isinstance(cell, CellValue):
+        raise machine.throw(RuntimeError, "super(): __class__ cell not found")
+    if cell.content is None:
+        raise machine.throw(RuntimeError, "super(): empty __class__ cell")
+    return super_of(machine, machine.realize(cell.content), machine.realize(instance))
 
 
 def super_of(machine: Machine, cls: Value, instance: Value) -> SuperValue:

@@ -29,6 +29,7 @@ OF_COMPILED_CODE = 2
 
 @meaning(warnings.warn)
 def warn(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    check_nothing_said(machine)
     given = {**dict(zip(NAMES, arguments, strict=False)), **keywords}
     known = {name: constant_of(machine.known(value)) for name, value in given.items()}
     message, category = known.get("message"), known.get("category") or UserWarning
@@ -43,6 +44,11 @@ def warn(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     machine.guards.add_state(CallReturns(raises_errors, False))
     machine.journal.append(machine.said, call_of(machine, message, category, max(level, 1)))
     return NONE
+
+
+def check_nothing_said(machine: Machine) -> None:
+    if machine.warning_blocks:
+        raise Break(ForeignCall(machine.expression(), "it warns where warnings are caught"))
 
 
 def are_looked_at(machine: Machine) -> bool:

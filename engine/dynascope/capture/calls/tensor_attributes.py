@@ -12,11 +12,11 @@ import torch
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
 from dynascope.capture.calls.tensors import apply_function, apply_method
-from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
+from dynascope.capture.protocols import attributes_of_tensors, gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, ConstantValue, MethodValue, TensorValue, Value, boolean
+from dynascope.capture.values import DELETED, NONE, ConstantValue, MethodValue, TensorValue, Value, boolean
 from dynascope.guards.tensor_guard import LeafIs
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return apply_function(machine, getattr(torch, name), [value], {})
     if name == "__class__":
         return ConstantValue(value.python_type)
-    if entry is MISSING:
+    if entry is MISSING or (callable(entry) and name in getattr(value.object, "__dict__", ())):  # it hides the method
         return other_attribute(machine, value, name)
     if callable(entry):
         return MethodValue(ConstantValue(entry), value)
@@ -92,9 +92,13 @@ def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     from dynascope.capture.protocols.presence import is_absent, is_there
     from dynascope.guards.source import AttributeSource
 
+    if (known := attributes_of_tensors.get(machine, value, name)) is not None:
+        if known is DELETED:
+            raise machine.throw(AttributeError, f"{value.python_type.__name__!r} object has no attribute {name!r}")
+        return known
     if value.object is not None and name in getattr(value.object, "__dict__", {}):
         source = AttributeSource(value.source, name)
         is_there(machine, source)
         return machine.outside.lazy(getattr(value.object, name), source)
     is_absent(machine, value, name)
-    raise machine.throw(AttributeError, f"'Tensor' object has no attribute {name!r}")
+    raise machine.throw(AttributeError, f"{value.python_type.__name__!r} object has no attribute {name!r}")

@@ -245,7 +245,7 @@ class Operation:
             self.values[1:2] = [places_in(machine, value) for value in self.values[1:2]]
         if name == "new":
             self.values = [item for value in self.values for item in numbers_of_size(value)]
-        if name == "random_" and "from" in keywords and len(arguments) == 1:
+        if "from" in keywords and len(arguments) == 1:  # of `random_` and `uniform_`
             keywords = dict(keywords)  # a reserved word cannot be a keyword in a graph's code: it is the first argument
             self.values.append(prepare(keywords.pop("from")))
         self.keyword_values = {key: prepare(item) for key, item in keywords.items()}
@@ -512,6 +512,7 @@ class Operation:
 
     def note_warning(self, warning: warnings.WarningMessage) -> None:
         """Said when the graph is made. Where warnings are errors the program's own call raises it."""
+        own_warnings.check_nothing_said(self.machine)
         if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
             raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
         self.machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))

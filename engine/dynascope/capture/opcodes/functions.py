@@ -35,8 +35,9 @@ def set_attribute(machine: Machine, function: FunctionValue, name: str, value: A
     elif name == "__closure__":
         function.closure = value.items
     elif name == "__annotations__":
-        # Names and values by turns.
-        pairs = zip(value.items[::2], value.items[1::2], strict=True)
+        # Names and values by turns. Behind a break in one of these the names before it come from outside.
+        names = [machine.realize(each) for each in value.items[::2]]
+        pairs = zip(names, value.items[1::2], strict=True)
         function.attributes[name] = DictValue({key.value: (key, item) for key, item in pairs})
     elif name == "__annotate__":
         function.attributes[name] = value

@@ -12,6 +12,7 @@ import torch
 
 from dynascope.capture.places import is_library, is_library_name
 from dynascope.capture.protocols import (
+    attributes_of_tensors,
     gradient_requirements,
     gradients,
     made_classes,
@@ -20,6 +21,7 @@ from dynascope.capture.protocols import (
     thread_local,
 )
 from dynascope.capture.protocols.attributes import (
+    get,
     instance_attribute,
     is_opaque,
     module_table,
@@ -79,6 +81,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
         return None
     if isinstance(value, TensorValue) and name == gradient_requirements.NAME:
         gradient_requirements.assign(machine, value, item)
+        return None
+    if isinstance(value, TensorValue):
+        attributes_of_tensors.put(machine, value, name, item)
         return None
     if isinstance(value, ConstantValue) and is_made(value.value):
         made_classes.put(machine, value.value, name, item)
@@ -253,6 +258,10 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
     value = with_attributes(machine, machine.realize(value))
     if is_proxy(value):
         return delete(machine, behind(machine, value), name)
+    if isinstance(value, TensorValue):
+        get(machine, value, name)
+        attributes_of_tensors.remove(machine, value, name)
+        return None
     if not isinstance(value, InstanceValue) or is_opaque(value):
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     if thread_local.is_thread_local(value):

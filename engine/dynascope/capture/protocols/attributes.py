@@ -21,6 +21,7 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
+    METHOD_DESCRIPTOR,
     MISSING,
     NATIVE,
     OWN_CLASS,
@@ -33,8 +34,9 @@ from dynascope.capture.protocols.classes import (
     made_entry,
     member,
     member_source,
+    of_class_method,
 )
-from dynascope.capture.protocols.contents import with_attributes
+from dynascope.capture.protocols.contents import contents_of, with_attributes
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
@@ -82,8 +84,6 @@ if TYPE_CHECKING:
 
 PARTS_OF_PROPERTY = ("fget", "fset", "fdel", "__doc__")
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
-METHOD_DESCRIPTOR = 1 << 17
-"""The flag of classes whose objects are bound as functions are: `obj.method(x)` is `type(obj).method(obj, x)` (PEP 590)."""
 PYBIND_METHOD = type(torch._C._InferenceMode.__dict__["__enter__"])
 """What binds a method of a class that was made by pybind11."""
 TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
@@ -267,11 +267,11 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
     if acts_as(entry, staticmethod):
         return member(machine, cls, name, value)
     if acts_as(entry, classmethod):
-        return MethodValue(member(machine, cls, name, value), class_value(machine, value))
+        return of_class_method(machine, cls, name, entry, class_value(machine, value))
     if kind is types.ClassMethodDescriptorType or kind is types.BuiltinFunctionType:
         return ConstantValue(getattr(cls, name))
-    if kind is TUPLE_GETTER and isinstance(value, TupleValue):
-        return value.items[entry.__reduce__()[1][0]]
+    if kind is TUPLE_GETTER and isinstance(held := contents_of(machine, value) or value, TupleValue):
+        return field_of_tuple(machine, held, entry.__reduce__()[1][0])
     if kind in (types.MemberDescriptorType, types.GetSetDescriptorType):
         return slot(machine, value, name)
     if isinstance(getattr(kind, "__get__", None), types.FunctionType) and made_entry(machine, cls, name) is None:
@@ -281,6 +281,13 @@ def bind(machine: Machine, value: Value, name: str, entry: Any) -> Any:
     if (made := made_entry(machine, cls, name)) is not None:
         return made
     return machine.outside.lazy(entry, member_source(machine, cls, name, value))
+
+
+def field_of_tuple(machine: Machine, value: TupleValue, at: int) -> Value:
+    """A named tuple's field: its item, whatever the class makes of `t[at]`. `__new__` of a subclass may have left some out."""
+    if at < len(value.items):
+        return value.items[at]
+    raise machine.throw(IndexError, "tuple index out of range")
 
 
 def special(machine: Machine, value: Value, name: str) -> Value:
@@ -456,7 +463,7 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
             return MethodValue(machine.outside.fixed(found.__func__, name), value)
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
     if acts_as(entry, classmethod):
-        return MethodValue(member(machine, cls, name), value)
+        return of_class_method(machine, cls, name, entry, value)
     if isinstance(entry, types.ClassMethodDescriptorType):
         return ConstantValue(getattr(cls, name))
     if isinstance(entry, types.FunctionType) or acts_as(entry, staticmethod):
@@ -559,11 +566,11 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
             note(base, name, look_up(base, name))
         if name in base.__dict__:
             entry = base.__dict__[name]
+            if acts_as(entry, classmethod):
+                return of_class_method(machine, base, name, entry, instance if is_class else class_value(machine, instance))
             found = member(machine, base, name)
             if acts_as(entry, staticmethod) or name == "__new__":
                 return found
-            if acts_as(entry, classmethod):
-                return MethodValue(found, instance if is_class else class_value(machine, instance))
             if acts_as(entry, property) and not is_class and is_made(base):
                 return machine.call(found, [instance])
             if acts_as(entry, property) and not is_class:

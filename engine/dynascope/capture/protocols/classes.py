@@ -9,7 +9,9 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.places import is_library_name
+from dynascope.capture.places import FUNCTION_TYPES, is_library_name
+from dynascope.capture.reasons import UnsupportedAttribute
+from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     ConstantValue,
     DescriptorValue,
@@ -19,6 +21,7 @@ from dynascope.capture.values import (
     Value,
 )
 from dynascope.capture.world import note
+from dynascope.frame.versions import RUNNING
 from dynascope.guards.source import (
     AttributeSource,
     ConstantSource,
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 MISSING = object()
+METHOD_DESCRIPTOR = 1 << 17
+"""The flag of classes whose objects are bound as functions are: `obj.method(x)` is `type(obj).method(obj, x)` (PEP 590)."""
 MADE = "__dynascope_made__"
 """Marks a class that the program makes while it is captured (`calls.classes_made`): nobody else has it, so nothing is assumed of it."""
 
@@ -182,6 +187,19 @@ def member(machine: Machine, cls: type, name: str, instance: Value | None = None
     if is_class_method or is_static_method:
         return machine.outside.fixed(entry.__func__, name)
     return machine.outside.realize(entry, source)
+
+
+def of_class_method(machine: Machine, cls: type, name: str, entry: classmethod, given: Value) -> Any:
+    """What a class method's `__get__` gives for the class `given`: a method, or what `__get__` of the thing that it wraps gives."""
+    wrapped = entry.__func__
+    kind = type(wrapped)
+    is_plain = not hasattr(kind, "__get__") or kind in FUNCTION_TYPES or kind.__flags__ & METHOD_DESCRIPTOR
+    if is_plain or not RUNNING.class_methods_chain or made_entry(machine, cls, name) is not None:
+        return MethodValue(member(machine, cls, name), given)
+    if not acts_as(wrapped, property) or wrapped.fget is None:
+        raise Break(UnsupportedAttribute(cls.__name__, name))
+    place = AttributeSource(AttributeSource(entry_source(owner_of(cls, name), name), "__func__"), "fget")
+    return machine.call(machine.outside.realize(wrapped.fget, place), [given])
 
 
 def instance_dictionary_source(source: Source, name: str) -> Source:

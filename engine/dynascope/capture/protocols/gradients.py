@@ -80,5 +80,5 @@ def fits(tensor: TensorValue, item: Value) -> bool:
 def guard_apart(machine: Machine) -> None:
     """A gradient, or a tensor's memory, is written: tensors that are different ones now must be so later."""
     touched = [value for value in machine.outside.by_identity.values() if isinstance(value, TensorValue)]
-    if (machine.gradients or machine.assigned or machine.requirements) and len(touched) > 1:
+    if (machine.gradients or machine.assigned or machine.requirements or machine.beside_tensors) and len(touched) > 1:
         machine.guards.add_group(tuple(value.source for value in touched), NoneIsAnother())

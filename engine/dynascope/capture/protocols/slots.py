@@ -46,6 +46,8 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
             return slot_member(machine, value, name)
         if value.tensor is not None:
             return overriding.attribute(machine, value, name)
+    if isinstance(value, DictValue) and name == "default_factory":
+        return value.default_factory
     if isinstance(value, TupleValue) and (at := place_in_sequence(value.cls, name)) is not None:
         return value.items[at]
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))

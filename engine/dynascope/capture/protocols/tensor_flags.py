@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from dynascope.capture.protocols import attributes_of_tensors
 from dynascope.capture.protocols.presence import is_absent
-from dynascope.capture.values import TensorValue
+from dynascope.capture.values import DELETED, TensorValue
 from dynascope.guards.source import AttributeSource
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ def is_instance(machine: Machine, tensor: TensorValue, cls: type) -> bool:
 
 
 def is_flagged(machine: Machine, tensor: TensorValue, name: str) -> bool:
-    """What is made inside has no such attribute: setting one is a break."""
+    """What is made inside has such an attribute where the program has put it there."""
+    known = attributes_of_tensors.get(machine, tensor, name)
+    if known is not None:
+        return known is not DELETED and bool(machine.object_of(machine.realize(known)))
     if tensor.object is None:
         return False
     if name not in getattr(tensor.object, "__dict__", {}):
