@@ -4,6 +4,7 @@
     python bench/torch_suite.py FOLDER test_nn.py nn/test_init.py these
     python bench/torch_suite.py FOLDER --backend dynascope        with kernels; by default operators run one by one
     python bench/torch_suite.py FOLDER --programs dynamo/test_misc.py     the programs inside: what they give to `torch.compile` alone
+    python bench/torch_suite.py FOLDER --programs --backend dynascope inductor/test_torchinductor.py      each beside eager
 
 Any folder with files of `unittest` will do. Each method is compiled whole and called, and what it calls is followed as any program is.
 Of methods made from one function (for each type, device or operator) `--variants` are taken.
@@ -26,8 +27,10 @@ from typing import Any
 import dynascope
 import torch
 import torch._dynamo.testing
+from against_eager import check, verify
 from dynascope.api import torch_disable
 from method_outcomes import Way, a_few_of_each, cases_in, compare, compiled, in_processes, write
+from older_tests import execute
 
 FILES = """
 test_nn.py test_torch.py test_autograd.py test_view_ops.py test_indexing.py test_shape_ops.py test_sort_and_select.py test_reductions.py
@@ -55,7 +58,7 @@ def run(folder: str, file: str, options: argparse.Namespace) -> None:
     if specification is None or specification.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = sys.modules[path.stem] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    execute(specification.loader, module)
     cases = ((case, a_few_of_each(case, methods, options.variants)) for case, methods in cases_in(module, path.stem))
     if not options.programs:
         compare(cases, options.seconds, compiled(options.backend), options.after)
@@ -85,6 +88,8 @@ def serving(compile: Callable[[Callable], Callable]) -> Way:
         "torch._dynamo.testing.standard_test": standard_test,
         "torch.compiler.disable": torch_disable,
         "torch._dynamo.graph_break": lambda *arguments, **options: None,
+        **{f"torch._inductor.metrics.{name}": AnyCount() for name in COUNTS},
+        "torch._inductor.metrics.reset": lambda: None,
         "torch._dynamo.testing.CompileCounter": Counter,
         "torch._dynamo.testing.CompileCounterWithBackend": Counter,
     }
@@ -93,9 +98,17 @@ def serving(compile: Callable[[Callable], Callable]) -> Way:
         stack = contextlib.ExitStack()
         for name, thing in names.items():
             stack.enter_context(unittest.mock.patch(name, thing))
+        for name, way in {"common": check, "verify_aot_autograd": verify}.items():
+            if hasattr(instance, name):  # of the tests of torch's own compiler: the program beside eager, not beside its graphs
+                setattr(instance, name, functools.partial(way, compile))
+                instance.assertExpectedInline = lambda *arguments, **options: None
         return stack
 
     return prepare
+
+
+COUNTS = ("generated_kernel_count", "generated_cpp_vec_kernel_count", "cpp_to_dtype_count", "ir_nodes_pre_fusion", "num_bytes_accessed")
+"""Of torch's own compiler, which does not run here."""
 
 
 class AnyCount:
