@@ -4,6 +4,7 @@
     python bench/torch_suite.py FOLDER test_nn.py nn/test_init.py these
     python bench/torch_suite.py FOLDER --backend dynascope        with kernels; by default operators run one by one
     python bench/torch_suite.py FOLDER --programs dynamo/test_misc.py     the programs inside: what they give to `torch.compile` alone
+    python bench/torch_suite.py FOLDER --programs --backend dynascope inductor/test_torchinductor.py      each beside eager
 
 Any folder with files of `unittest` will do. Each method is compiled whole and called, and what it calls is followed as any program is.
 Of methods made from one function (for each type, device or operator) `--variants` are taken.
@@ -17,7 +18,6 @@ import functools
 import importlib.util
 import operator
 import os
-import re
 import sys
 import types
 import unittest
@@ -29,11 +29,13 @@ from typing import Any
 import dynascope
 import torch
 import torch._dynamo.testing
+from against_eager import check, verify
 from dynascope.api import torch_disable
 from dynascope.command.explain import codes
 from dynascope.command.interception import but_for_torch_itself
 from dynascope.strictness import expected
 from method_outcomes import Way, a_few_of_each, cases_in, compare, compiled, in_processes, word_and_line, write
+from older_tests import execute
 
 FILES = """
 test_nn.py test_torch.py test_autograd.py test_view_ops.py test_indexing.py test_shape_ops.py test_sort_and_select.py test_reductions.py
@@ -72,38 +74,16 @@ def run(folder: str, file: str, options: argparse.Namespace) -> None:
 
 
 def imported(folder: str, file: str) -> types.ModuleType:
-    """The file as a module. What another torch's tests import and this torch has no more is `Missing`."""
+    """The file as a module. What another torch's tests import and this torch has no more is made up."""
     path = Path(folder, file)
     sys.path[:0] = [str(path.parent), folder]
     os.chdir(folder)
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise ImportError(f"{path} is no Python file")
-    while True:
-        module = sys.modules[path.stem] = importlib.util.module_from_spec(specification)
-        try:
-            specification.loader.exec_module(module)
-            return module
-        except ImportError as error:
-            name = re.match("cannot import name '(.*?)'", str(error))
-            if name is None or error.name is None or not error.name.startswith("torch."):
-                raise
-            setattr(sys.modules[error.name], name[1], Missing(f"{error.name}.{name[1]}"))
-
-
-class Missing:
-    """A decorator that changes nothing, or a condition that does not hold; a method that uses it otherwise is skipped."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if len(arguments) == 1 and isinstance(arguments[0], types.FunctionType | type):
-            return arguments[0]
-        raise unittest.SkipTest(f"torch has no {self.name} any more")
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(specification)
+    execute(specification.loader, module)
+    return module
 
 
 def compiling(backend: str, dynamic: bool, captures: bool) -> Callable:
@@ -149,6 +129,7 @@ def serving(module: types.ModuleType, compile: Callable) -> Way:
     }
     theirs = {id(operator.attrgetter(name.partition(".")[2])(torch)): thing for name, thing in names.items()}
     imported = {name: theirs[id(value)] for name, value in vars(module).items() if id(value) in theirs}
+    names |= {f"torch._inductor.metrics.{name}": AnyCount() for name in COUNTS} | {"torch._inductor.metrics.reset": lambda: None}
 
     def prepare(instance: unittest.TestCase, method: str) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
@@ -157,9 +138,16 @@ def serving(module: types.ModuleType, compile: Callable) -> Way:
         stack.enter_context(unittest.mock.patch.dict(vars(module), imported))
         # The text of a graph is no result of the program's.
         instance.assertExpectedInline = lambda *arguments, **options: None  # type: ignore[attr-defined]
+        for name, way in {"common": check, "verify_aot_autograd": verify}.items():
+            if hasattr(instance, name):  # of the tests of torch's own compiler: the program beside eager, not beside its graphs
+                setattr(instance, name, functools.partial(way, compile))
         return stack
 
     return prepare
+
+
+COUNTS = ("generated_kernel_count", "generated_cpp_vec_kernel_count", "cpp_to_dtype_count", "ir_nodes_pre_fusion", "num_bytes_accessed")
+"""Of torch's own compiler, which does not run here."""
 
 
 class AnyCount:

@@ -102,3 +102,31 @@ def test_a_view_waits_for_what_reads_it():
     for size in (5, 7):
         x, w = torch.randn(size, 3), torch.randn(size, 3, 4)
         torch.testing.assert_close(compiled(x, w, x > 0, x < 0.5), program(x, w, x > 0, x < 0.5))
+
+
+def test_values_from_outside_are_as_many_as_the_mask_chooses():
+    """As images are put between words: how many there are the graph checks, and eager raises where there are others."""
+
+    def program(words, images, is_image, log):
+        log.append(len(images))
+        embedded = words * 2
+        embedded[is_image] = images.sin()
+        return embedded.cos()
+
+    def outcome(function, length, chosen, count):
+        words, images = (torch.linspace(0, 1, rows * 3).view(rows, 3).requires_grad_() for rows in (length, count))
+        log = []
+        try:
+            result = function(words, images, torch.arange(length) < chosen, log)
+        except RuntimeError as error:
+            return str(error), log
+        result.sum().backward()
+        return result, words.grad, images.grad, log
+
+    compiled = dynascope.compile(program)
+    for length, chosen, count in ((5, 2, 2), (5, 3, 3), (7, 0, 0), (7, 4, 4), (6, 3, 1), (7, 2, 4), (7, 1, 2), (7, 4, 4)):
+        ours, theirs = (outcome(function, length, chosen, count) for function in (compiled, program))
+        if isinstance(theirs[0], str):
+            assert ours == theirs
+        else:
+            torch.testing.assert_close(ours, theirs)

@@ -63,6 +63,21 @@ halves.register_fake(lambda x, ends: torch.empty_like(x))
 halves.register_autograd(halves_backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]))
 
 
+@torch.library.custom_op("dynascope_own_operators::used_up", mutates_args=())
+def used_up(x: torch.Tensor, credit: torch.Tensor) -> torch.Tensor:
+    return x * credit
+
+
+def used_up_backward(ctx, gradient):
+    with torch.no_grad():
+        ctx.credit.sub_(1)
+    return gradient * 2, None
+
+
+used_up.register_fake(lambda x, credit: torch.empty_like(x))
+used_up.register_autograd(used_up_backward, setup_context=lambda ctx, inputs, output: setattr(ctx, "credit", inputs[1]))
+
+
 def fills_a_local(d, x):
     made = torch.full([4], 7.0)
     OWN.fill(made, x)
@@ -138,6 +153,26 @@ def test_a_backward_pass_that_cannot_be_recorded_leaves_kernels_around():
     (halves(expected.sin(), torch.tensor([2])).cos() * 2).sum().backward()
     y.sum().backward()
     torch.testing.assert_close(x.grad, expected.grad)
+
+
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+def test_what_a_backward_pass_changes(backend):
+    """Of the gradients alone nobody could tell that something else was written."""
+
+    def program(x, credit):
+        return used_up(x.sin(), credit).cos()
+
+    compiled = dynascope.compile(program, backend=backend)
+    left = []
+    for function in (compiled, program):
+        x, credit = torch.linspace(0, 1, 4).requires_grad_(), torch.full((4,), 3.0)
+        with dynascope.expected("foreign-call", required=function is compiled and backend == "dynascope"):
+            result = function(x, credit)
+        left.append(credit.clone())
+        result.sum().backward()
+        left += [credit, x.grad]
+    torch.testing.assert_close(left[:3], left[3:])
+    assert left[1].tolist() == [2.0] * 4
 
 
 def test_operators_of_torch_s_that_compute_numbers():

@@ -217,3 +217,31 @@ def test_convolutions_of_no_channels(sizes):
     for ours, theirs in zip(run(compiled), run(convolve), strict=True):
         assert (ours.shape, ours.stride()) == (theirs.shape, theirs.stride())
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["as it is", "transposed in place", "channels last", "part of another"])
+def test_strides_behind_an_input_that_is_written(kind):
+    """What the input held before has no part in the gradient, not even as zeros that lie otherwise."""
+
+    def program(x):
+        x.mul_(2)
+        return x + 1
+
+    def strides(function):
+        leaf = torch.linspace(0, 1, 24).view(1, 4, 3, 2).requires_grad_()
+        x = leaf.transpose(1, 3) * 3
+        if kind == "transposed in place":
+            x = (leaf * 3).transpose_(1, 3)
+        if kind == "channels last":
+            x = (leaf * 3).contiguous(memory_format=torch.channels_last)
+        if kind == "part of another":
+            x = x[:, 1:]
+        seen = []
+        if not x._is_view():
+            x.register_hook(lambda gradient: seen.append(gradient.stride()))
+        version = x._version
+        y = function(x)
+        (gradient,) = torch.autograd.grad(y, leaf, torch.full_like(y, 2))
+        return gradient.tolist(), gradient.stride(), seen, x._version - version, x.tolist()
+
+    assert strides(dynascope.compile(program)) == strides(program)

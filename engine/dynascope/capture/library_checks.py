@@ -47,14 +47,21 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
         wanted = not jumps_if
     else:
         return None
+    from dynascope.capture.calls.tensors import apply_function
+
+    make_sure(machine, value if wanted else apply_function(machine, torch.logical_not, [value], {}))
+    return wanted
+
+
+def make_sure(machine: Machine, holds: Value) -> None:
+    """The graph raises where this is not so, and the region runs as it was written."""
     from dynascope.capture.calls.tensors import apply_function, apply_method
 
-    holds = value if wanted else apply_function(machine, torch.logical_not, [value], {})
+    assert isinstance(holds, TensorValue)
     if holds.device.type != "cpu":  # a failed assertion on a device ends its whole context; eager reads the value here too
         holds = apply_method(machine, torch.Tensor.cpu, [holds], {})
         holds.node.meta["checks_device"] = True
     apply_function(machine, torch._assert_async, [holds], {})
-    return wanted
 
 
 def holds_late(machine: Machine, frame: Frame, value: ConditionValue, instruction: Instruction, *, jumps_if: bool) -> bool | None:

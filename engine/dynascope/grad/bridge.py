@@ -34,6 +34,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.grad.copying_back import copy_back
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
@@ -54,7 +55,7 @@ def bridge(
 ) -> Callable[..., Any]:
     """`callable(*flat inputs) -> tuple`, as the captured graph's own. A backward callable that has a `with_list` takes its inputs in a
     list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
-    environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view}
+    environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view, "copy_back": copy_back}
     environment["increment_version"] = torch.autograd.graph.increment_version
     lines: list[str] = []
     if backward_callable is not None:
@@ -227,6 +228,11 @@ def _output_nodes(pair: GradPair) -> Any:
     return pair.forward.graph.output_node().args[0]
 
 
+def _lies_contiguously(pair: GradPair, index: int) -> bool:
+    inputs = [node for node in pair.forward.graph.nodes if node.op == "placeholder"]
+    return inputs[index].meta["val"].is_contiguous()
+
+
 def _is_tensor(pair: GradPair, index: int) -> bool:
     return isinstance(_output_nodes(pair)[index].meta["val"], torch.Tensor)
 
@@ -245,7 +251,9 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
     # Autograd may refuse those that it records: they come first, so that nothing was written when it does.
     for mutation in pair.mutations:
         if mutation.records_history:
-            lines.append(f"    i{mutation.input}.copy_(outputs[{mutation.output}])")
+            target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"
+            is_usual = _lies_contiguously(pair, mutation.input)
+            lines.append(f"    {target}.copy_({value})" if is_usual else f"    copy_back({target}, {value})")
         lines += _counted([mutation.input] * (mutation.count - 1) if mutation.records_history else [])
     lines += _copies_back(pair)
     if pair.backward is None:

@@ -181,6 +181,7 @@ def _backward(recorded: Recorded, given: tuple[Given, ...]) -> tuple[list[Value]
         return [], Gradients.none(len(leaves))
     with recorder:
         recorder.start_backward()
+        recorder.memory.settle([*leaves, *(output for output, _ in results.differentiable)])
         tangents, handles, outputs = [], [], []
         for number, ((output, value), is_given) in enumerate(zip(results.differentiable, given, strict=True), 1):
             if is_given:

@@ -67,6 +67,8 @@ class Memory:
     keeps_views_apart: bool = False
     """Whether each view is one of its own: of those that lie alike here, each is itself at other sizes."""
     cells: dict[int, Cell] = field(default_factory=dict)
+    settled: frozenset[int] = frozenset()
+    """By identity, the cells that the program sees and that no more steps are recorded for: a write to one would be lost."""
     apart: dict[int, tuple[torch.Tensor, Geometry]] = field(default_factory=dict)
     """By identity, the views that are kept apart, alive so that no identity is used twice. A tensor that is none of them (what autograd
     unpacks) has the geometry that it has in memory: cut out of the root, which the trail observes."""
@@ -113,6 +115,11 @@ class Memory:
         if is_new:
             cell.recipes[geometry] = (parent, recipe)
 
+    def settle(self, tensors: Sequence[Any]) -> None:
+        """What these hold is what the forward pass leaves in them."""
+        cells = (self.cell(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor))
+        self.settled |= {id(cell) for cell in cells if cell is not None}
+
     def read(self, tensor: torch.Tensor) -> Value:
         cell = self.cells[tensor.untyped_storage()._cdata]
         return self._derive(cell, self.geometry(tensor))
@@ -131,6 +138,8 @@ class Memory:
     def write(self, tensor: torch.Tensor, value: Value, operation: str) -> None:
         """`tensor` now holds `value`; so does everything that overlaps it."""
         cell = self.cells[tensor.untyped_storage()._cdata]
+        if id(cell) in self.settled:
+            raise DifferentiationRefused(UnsupportedMutation(operation, "a backward pass writes to what the program sees"))
         cell.writes += 1
         sizes, strides = self.observe((tuple(tensor.shape), tensor.stride()))
         strides = preserved_strides(Value(replace(value.layout, sizes=sizes, strides=strides)))

@@ -1,6 +1,7 @@
 """`out[mask] = values` whose gradient does not depend on how many the mask chooses.
 
     out[inside] = scale * x[inside]      `masked_scatter`: how many are inside is one number, u0, and the values are of u0 rows
+    embeds[ids == image] = features      `masked_scatter`, after a check that as many are chosen as there are features
     out[ids == end] = self.embedding     `where`: the same row for all of them, whose gradient is a sum
 
 As `index_put` its gradient would be `gradient[mask]`, of which no number says that it is u0. Where the values could be others
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from dynascope.capture.calls import known_tensors
+from dynascope.capture.library_checks import is_caught, make_sure
 from dynascope.capture.values import ConstantValue, TensorValue, Value
 from dynascope.sizes import Size
 
@@ -38,7 +40,9 @@ def is_written(machine: Machine, tensor: TensorValue, mask: Value, values: Value
     count = machine.sizes.counts.get((known_tensors.expression_of(mask.node), mask.example._version))
     is_one_row = is_spread_over(machine, values, (1, *row))
     if not is_one_row and (count is None or not is_same(machine, values, (count, *row))):
-        return False
+        given = machine.extents.sizes(values)[:1]
+        if not given or not is_same(machine, values, (*given, *row)) or not makes_sure(machine, mask, given[0]):
+            return False
     for _ in row:
         mask = machine.realize(apply_method(machine, torch.Tensor.unsqueeze, [mask, ConstantValue(-1)], {}))
     if is_one_row:
@@ -46,6 +50,17 @@ def is_written(machine: Machine, tensor: TensorValue, mask: Value, values: Value
         apply_method(machine, torch.Tensor.copy_, [tensor, written], {})
     else:
         apply_method(machine, torch.Tensor.masked_scatter_, [tensor, mask, values], {})
+    return True
+
+
+def makes_sure(machine: Machine, mask: TensorValue, count: int | Size) -> bool:
+    """Whether the graph may check how many the mask chooses. Eager raises where there are others."""
+    from dynascope.capture.calls.tensors import apply_function, apply_method
+
+    if is_caught(machine) or (mask.device.type != "cpu" and not machine.options.checks_devices):
+        return False
+    chosen = apply_method(machine, torch.Tensor.sum, [mask], {})
+    make_sure(machine, apply_function(machine, torch.eq, [chosen, machine.sizes.value(count)], {}))
     return True
 
 
