@@ -44,7 +44,7 @@ from dynascope.capture.protocols.presence import (
     not_in_class,
     not_in_tables,
 )
-from dynascope.capture.protocols.slots import slot
+from dynascope.capture.protocols.slots import dictionary_given, slot
 from dynascope.capture.protocols.thread_local import dictionary_of, is_thread_local
 from dynascope.capture.protocols.weak_proxies import PROXIES, behind, is_proxy
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
@@ -221,6 +221,8 @@ def class_value(machine: Machine, value: Value) -> Value:
 
 def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Value | None:
     """The entry of the instance's own dictionary."""
+    if (given := dictionary_given(value, name)) is not None:
+        return given.items[name][1] if name in given.items else None
     written = value.attributes.get(name)
     if written is DELETED:
         return None

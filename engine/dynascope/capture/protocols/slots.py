@@ -22,6 +22,7 @@ from dynascope.capture.values import (
     InstanceValue,
     TupleValue,
     Value,
+    is_kept_apart,
     own_dictionary,
 )
 from dynascope.guards.source import AttributeSource
@@ -49,6 +50,12 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
     if isinstance(value, TupleValue) and (at := place_in_sequence(value.cls, name)) is not None:
         return value.items[at]
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+
+
+def dictionary_given(value: Value, name: str) -> DictValue | None:
+    """The dictionary that the program gave an object made inside (`self.__dict__ = shared`), where that holds attributes of this name."""
+    given = value.attributes.get("__dict__") if isinstance(value, InstanceValue) and value.object is None else None
+    return given if isinstance(given, DictValue) and not is_kept_apart(value.cls, name) else None
 
 
 @functools.lru_cache(maxsize=1024)
