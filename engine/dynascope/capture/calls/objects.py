@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.constructors import fill
 from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
@@ -218,8 +218,26 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if isinstance(value, (MutableValue, TensorValue)) or machine.frames[-1].globals is vars(copy):
             return AddressValue(value)
         raise Break(ForeignCall("id", "addresses differ from call to call"))
+    if finds_its_copy(machine, value):
+        machine.copied[value.source] = None
+        return AddressValue(value)
+    if value.source in machine.copied:
+        raise Break(ForeignCall("id", "addresses differ from call to call"))
+    machine.addressed[value.source] = None
     machine.guards.add(value.source, IdentityIs(real))
     return ConstantValue(id(real))
+
+
+def finds_its_copy(machine: Machine, value: Value) -> bool:
+    """Whether the address is asked for to find in the notes of `copy` what was copied already: by `copy`, of a thing whose address is
+    no number yet, or by a `__deepcopy__`."""
+    frame = machine.frames[-1]
+    if frame.globals is not vars(copy) or not isinstance(value, (TensorValue, MutableValue)):
+        return frame.code.co_name == "__deepcopy__" and value.source in machine.copied
+    notes = frame.slots.get("memo", NONE)
+    notes = machine.realize(notes.content if isinstance(notes, CellValue) else notes)
+    are_own = is_none(notes) or isinstance(notes, DictValue) and notes.source is None and int not in map(type, notes.items)
+    return are_own and value.source not in machine.addressed
 
 
 @meaning(hash)
