@@ -1,4 +1,4 @@
-"""Objects whose `__dict__` is another's: `self.__dict__ = self._shared`, and objects that are their own `__dict__`."""
+"""Objects whose `__dict__` is another's (`self.__dict__ = self._shared`), that are their own, and whose items are attributes."""
 
 import copy
 
@@ -40,9 +40,15 @@ class Slotted:
 
 
 class Own(dict):
+    kind = "settings"
+
     def __init__(self, **items):
         super().__init__(**items)
         self.__dict__ = self
+
+    @property
+    def twice(self):
+        return 2 * self.count
 
 
 def counting(State, x):
@@ -151,20 +157,43 @@ def test_one_that_is_shared_later():
     assert torch.equal(call(one, shared, X), X * 4)
 
 
-@pytest.mark.expects("aliased-mutation")
-def test_an_object_that_is_its_own_dictionary_and_is_written():
-    settings = Own(rate=0.5, count=1)
+def written_by_name(x, settings):
+    settings.count += 1
+    settings.shown = x * settings["count"]
+    del settings.gone
+    answers = [settings.twice, settings.kind, list(settings), vars(settings) is settings, "gone" in settings]
+    try:
+        answers.append(settings.gone)
+    except AttributeError as error:
+        answers.append(str(error))
+    return settings["shown"], answers
 
-    def by_name(x):
-        settings.count += 1
-        return x * settings["count"]
 
-    def by_key(x):
-        settings["count"] += 1
-        return x * settings.count
+def written_by_key(x, settings):
+    settings["count"] += 1
+    settings.pop("gone")
+    settings.update(shown=x * settings.count)
+    return settings.shown, [hasattr(settings, "gone"), settings.twice, sorted(vars(settings))]
 
-    for function, expected in ((by_name, 2), (by_key, 3), (by_name, 4)):
-        assert torch.equal(dynascope.compile(function)(X), X * expected)
+
+def made_inside(x, settings):
+    made = Own(loss=x.sum(), count=2)
+    made.logits, made["more"] = x, 1
+    made.count += made.more
+    return x * made.twice, [made, list(made), vars(made) is made, made.loss, settings["rate"] * settings.rate]
+
+
+@pytest.mark.parametrize("function", [written_by_name, written_by_key, made_inside])
+def test_an_object_that_is_its_own_dictionary(function):
+    call = dynascope.compile(function, fullgraph=True)
+    plain, given = Own(rate=0.5, count=1, gone=3), Own(rate=0.5, count=1, gone=3)
+    for _ in range(3):
+        plain.gone = given.gone = 3
+        expected, found = function(X, plain), call(X, given)
+        assert torch.equal(found[0], expected[0])
+        assert found[1] == expected[1]
+        assert list(given) == list(plain)
+        assert vars(given) is given
 
 
 def test_an_object_that_is_its_own_dictionary_and_is_read():
@@ -173,6 +202,42 @@ def test_an_object_that_is_its_own_dictionary_and_is_read():
     assert torch.equal(call(X), X)
     settings.rate = 2.0
     assert torch.equal(call(X), X * 4)
+
+
+class Keyed(dict):
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
+
+
+class Lenient(dict):
+    __getattr__ = dict.get
+
+
+def attributes_as_items(x, keyed, lenient):
+    keyed.count += 1
+    keyed.shown = x * keyed["count"]
+    del keyed.gone
+    answers = [lenient.nothing, lenient.count, hasattr(lenient, "nothing"), list(keyed)]
+    for ask in (lambda: keyed.gone, lambda: hasattr(keyed, "gone"), lambda: keyed.__delattr__("gone")):
+        try:
+            answers.append(ask())
+        except KeyError as error:
+            answers.append(str(error))
+    made = Keyed(one=1)
+    made.two = made.one + 1
+    return keyed.shown * made["two"], answers
+
+
+def test_attributes_that_the_class_in_c_answers_as_items():
+    call = dynascope.compile(attributes_as_items, fullgraph=True)
+    for count in range(3):
+        given = [Keyed(count=count, gone=1), Lenient(count=count)]
+        plain = [Keyed(given[0]), Lenient(given[1])]
+        expected, found = attributes_as_items(X, *plain), call(X, *given)
+        assert torch.equal(found[0], expected[0])
+        assert found[1] == expected[1]
+        assert list(given[0]) == list(plain[0])
 
 
 @pytest.mark.expects("aliased-mutation")

@@ -556,7 +556,7 @@ class Session:
 
     def check_dictionaries(self, outside: list[Value]) -> None:
         """An object and its `__dict__`, each reached by a way of its own, or several objects that have one `__dict__`: what is written to
-        one is not seen in the other. So it is where an object is its own `__dict__`."""
+        one is not seen in the other."""
         if not any(
             isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written
         ):
@@ -568,8 +568,6 @@ class Session:
             first, found = owners.setdefault(id(own), owner), known.get(id(own))
             if first.attributes is not owner.attributes and (first.changed or owner.changed):
                 raise Break(AliasedMutation(first.source.expression(), owner.source.expression()))
-            if found is owner and (owner.changed or owner.contents is not None and owner.contents.changed):
-                raise Break(AliasedMutation(owner.source.expression(), f"{owner.source.expression()}.__dict__"))
             if not isinstance(found, DictValue) or not (found.changed or owner.changed):
                 continue
             if found.changed or found.source != AttributeSource(owner.source, "__dict__"):

@@ -99,7 +99,8 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if has_python_method(value.cls, "__setattr__"):
         return machine.call(special(machine, value, "__setattr__"), [ConstantValue(name), item])
     if entry.__name__ != "__setattr__":  # `__setattr__ = dict.__setitem__`
-        raise Break(UnsupportedAttribute(value.cls.__name__, name))
+        machine.call_now(special(machine, value, "__setattr__"), [ConstantValue(name), item])
+        return None
     return set_plain(machine, value, name, item)
 
 
@@ -176,13 +177,13 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
 
 def takes_dictionary(value: Value, item: Value) -> bool:
     """Whether `value.__dict__ = item` makes a dictionary that is no other object's the place of the attributes of an object that was made
-    inside and has none yet (`self.__dict__ = self._shared`): it is then kept as the attribute `__dict__`."""
+    inside and has none yet (`self.__dict__ = self._shared`), or the object itself: it is then kept as the attribute `__dict__`."""
+    if not isinstance(value, InstanceValue) or value.object is not None or value.tensor is not None or value.attributes:
+        return False
+    if item is value:
+        return isinstance(value.contents, DictValue) and value.contents.cls is dict
     return (
-        isinstance(value, InstanceValue)
-        and value.object is None
-        and value.contents is None
-        and value.tensor is None
-        and not value.attributes
+        value.contents is None
         and isinstance(lookup(value.cls, "__dict__"), types.GetSetDescriptorType)
         and not issubclass(value.cls, (BaseException, torch.nn.Module))
         and type(item) is DictValue
@@ -220,7 +221,7 @@ def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item:
     """What is deleted and set again would come last in the dictionary, but is replayed in its old place."""
     if value.attributes.get(name) is DELETED:
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
-    if (given := dictionary_given(value, name)) is not None:
+    if (given := dictionary_given(machine, value, name)) is not None:
         known = given.items.get(name)
         machine.journal.set_item(given.items, name, (known[0] if known else ConstantValue(name), item))
         machine.write(given)
@@ -236,7 +237,7 @@ def remove(machine: Machine, value: InstanceValue | FunctionValue, name: str) ->
 
 
 def take_away(machine: Machine, value: InstanceValue | FunctionValue, name: str, is_outside: bool) -> None:
-    if (given := dictionary_given(value, name)) is not None:
+    if (given := dictionary_given(machine, value, name)) is not None:
         machine.journal.set(given, "items", {key: pair for key, pair in given.items.items() if key != name})
         machine.write(given)
         return
@@ -292,6 +293,9 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
             return machine.call(special(machine, value, "__delattr__"), [ConstantValue(name)])
         if instance_attribute(machine, value, name) is None:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    elif entry.__name__ != "__delattr__":  # `__delattr__ = dict.__delitem__`
+        machine.call_now(special(machine, value, "__delattr__"), [ConstantValue(name)])
+        return None
     found = lookup(value.cls, name)
     if is_slot(found):
         try:
