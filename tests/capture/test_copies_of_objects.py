@@ -262,3 +262,72 @@ def test_an_ordered_dict_with_what_lies_beside_it():
     ours, theirs = compiled(x.clone()), f(x.clone())
     for one, other in zip(ours, theirs, strict=True):
         assert torch.allclose(one, other) if isinstance(one, torch.Tensor) else one == other
+
+
+class Batch:
+    def __init__(self, x, y):
+        self.x, self.rows = x, [x, y, y]
+
+
+class Linked:
+    def __init__(self, x):
+        self.x, self.me = x, self
+
+    def __deepcopy__(self, memo):
+        made = memo[id(self)] = Linked.__new__(Linked)
+        made.x, made.me = copy.deepcopy(self.x, memo), copy.deepcopy(self.me, memo)
+        made.found = memo.get(id(self.x)) is made.x
+        return made
+
+
+def changed(copied, x):
+    x.mul_(3)
+    return copied
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: changed(copy.deepcopy(x), x) + x,
+        lambda x: changed(copy.deepcopy({"x": x, "rows": [x + 1]}), x)["x"] + x,
+        lambda x: [rows := copy.deepcopy(Batch(x, x + 1)).rows, rows[1] is rows[2], rows[0] is x, x + rows[1]],
+        lambda x: [made := copy.deepcopy(Linked(x)), made.me is made, made.found, changed(made.x, x) + x][1:],
+    ],
+    ids=["tensor", "dict", "object", "own method"],
+)
+def test_a_copy_is_one_of_whatever_is_given(function):
+    call = compiled(function)
+    for turn in range(3):
+        assert_same(function(X + turn), call(X + turn))
+    assert (len(call.compilation.graphs), call.compilation.codes) == (1, [])
+
+
+def test_notes_that_the_program_made_are_kept_to():
+    def function(x, y):
+        notes = {id(x): x}
+        one, other = copy.deepcopy([x, y], notes)
+        return one is x, other is y, other + one
+
+    call = dynascope.compile(function, fullgraph=True)
+    for _ in range(2):
+        assert_same(function(X, X + 1), call(X, X + 1))
+
+
+def test_types_devices_and_sets_of_one():
+    given = [torch.float16, torch.device("cpu", 0), {"one"}, frozenset(["one"]), set()]
+
+    def function(x):
+        dtype, device, one, frozen, empty = copy.deepcopy(given)
+        one.add(x.shape[0])
+        empty.add(3)
+        return x.to(dtype), device, len(one), frozen, empty, given
+
+    assert_same(function(X), dynascope.compile(function, fullgraph=True)(X))
+
+
+@pytest.mark.expects("foreign-value")
+def test_a_set_whose_order_nobody_knows():
+    def function(x, given):
+        return x * len(given), copy.deepcopy(given)
+
+    assert_same(function(X, {7, "a", 9}), dynascope.compile(function)(X, {7, "a", 9}))

@@ -169,6 +169,10 @@ class Machine:
         self.hooked: list[tuple[TensorValue, int]] = []
         """Tensors that get hooks when the graph has run, with how often they had been written."""
         self.keys: dict[type, dict[Source, None]] = {}
+        self.copied: dict[Source, None] = {}
+        """What `copy` has asked the addresses of, to find it again in notes that are made at each call."""
+        self.addressed: dict[Source, None] = {}
+        """What the program knows the addresses of, as numbers."""
         self.classes: dict[type, dict[str, Value]] = {}
         """The classes that the program made, with what it put into them."""
         self.inference_steps: list[Any] = []

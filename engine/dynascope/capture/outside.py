@@ -24,7 +24,7 @@ from dynascope.capture import numpy_numbers, outside_generators
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import loop_turns, outside_iterators
-from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.classes import is_like_plain, lookup
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
@@ -48,6 +48,7 @@ from dynascope.capture.values import (
     TensorValue,
     TupleValue,
     Value,
+    own_dictionary,
 )
 from dynascope.guards.guard import (
     DictionaryKeysAre,
@@ -103,6 +104,7 @@ class Outside:
         # By `id(object)`; what an object of a subclass of dict or list holds is there beside the object itself.
         self.by_identity: dict[Any, Value] = {}
         self.by_source: dict[Source, Value] = {}
+        self.by_dictionary: dict[int, InstanceValue] = {}
         # An identity means nothing once its object is gone.
         self.alive: list[Any] = []
 
@@ -423,7 +425,19 @@ class Outside:
     def _instance(self, object: Any, source: Source) -> Value:
         self.guard_type(object, source)
         self.machine.overriding.meet(type(object))
-        return self.remember(object, InstanceValue(type(object), source, object))
+        value = InstanceValue(type(object), source, object)
+        self._share_attributes(value)
+        return self.remember(object, value)
+
+    def _share_attributes(self, value: InstanceValue) -> None:
+        """What is written to one of several objects that have one `__dict__` (`self.__dict__ = self._shared`) is seen in all of them."""
+        if not is_like_plain(value.cls) or (own := own_dictionary(value)) is None:
+            return
+        first = self.by_dictionary.setdefault(id(own), value)
+        if first is not value:
+            places = (AttributeSource(each.source, "__dict__") for each in (first, value))
+            self.machine.guards.add_pair(*places, IsSameObject())
+            value.attributes = first.attributes
 
 
 def item_source(source: Source, key: Any) -> Source:

@@ -557,19 +557,23 @@ class Session:
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
 
     def check_dictionaries(self, outside: list[Value]) -> None:
-        """An object and its `__dict__`, each reached by a way of its own: what is written to one is not seen in the other."""
+        """An object and its `__dict__`, each reached by a way of its own, or several objects that have one `__dict__`: what is written to
+        one is not seen in the other."""
         if not any(
             isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written
         ):
             return
-        known = self.machine.outside.by_identity
+        known, owners = self.machine.outside.by_identity, {}
         for owner in outside:
-            if isinstance(owner, InstanceValue) and (own := own_dictionary(owner)) is not None:
-                found = known.get(id(own))
-                if not isinstance(found, DictValue) or not (found.changed or owner.changed):
-                    continue
-                if found.changed or found.source != AttributeSource(owner.source, "__dict__"):
-                    raise Break(AliasedMutation(owner.source.expression(), found.source.expression()))
+            if not isinstance(owner, InstanceValue) or (own := own_dictionary(owner)) is None:
+                continue
+            first, found = owners.setdefault(id(own), owner), known.get(id(own))
+            if first.attributes is not owner.attributes and (first.changed or owner.changed):
+                raise Break(AliasedMutation(first.source.expression(), owner.source.expression()))
+            if not isinstance(found, DictValue) or not (found.changed or owner.changed):
+                continue
+            if found.changed or found.source != AttributeSource(owner.source, "__dict__"):
+                raise Break(AliasedMutation(owner.source.expression(), found.source.expression()))
 
     def check_cells(self, outside: list[Value]) -> None:
         """A free variable and the closure of a function from outside may share a cell: a variable keeps its name."""

@@ -11,6 +11,7 @@ import torch
 
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.operands import tensors_in
+from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.expressions import callee
@@ -20,16 +21,33 @@ from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.iteration import elements, iterator
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, ConstantValue, DictValue, InstanceValue, TensorValue, TupleValue, Value
+from dynascope.capture.values import (
+    NONE,
+    ConstantValue,
+    DictValue,
+    InstanceValue,
+    SetValue,
+    TensorValue,
+    TupleValue,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+
+ATOMS = (torch.dtype, torch.device)
+"""Constants that say themselves what they are made of."""
 
 
 @meaning(object.__reduce_ex__)
 def reduce(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Of an object with a dictionary: its class, and what is in the dictionary, or what its `__getstate__` gives."""
     value = machine.realize(arguments[0])
+    if isinstance(value, ConstantValue) and type(value.value) in ATOMS and len(arguments) == 2:
+        return compute(machine, type(value.value).__reduce_ex__, (value.value, machine.object_of(arguments[1])))
+    if len(arguments) == 2 and isinstance(value, SetValue):
+        items = machine.call_now(ConstantValue(list), [value])
+        return TupleValue((ConstantValue(value.cls), TupleValue((items,)), NONE))
     if len(arguments) == 2 and isinstance(value, DictValue) and value.cls is collections.OrderedDict:
         return of_ordered(machine, value)
     if len(arguments) != 2 or machine.object_of(arguments[1]) < 2 or not isinstance(value, InstanceValue):

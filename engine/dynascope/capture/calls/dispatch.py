@@ -138,7 +138,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return by_meaning(machine, thing, meaning, arguments, keywords)
     if thing is breakpoint or thing is sys.breakpointhook:
         raise Refusal(DebuggerCall("breakpoint"))
-    if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str)):
+    if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str, torch.dtype, torch.device)):
         owner = thing.__self__
         meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
         meaning = meaning or (meaning_of(lookup(type(owner), thing.__name__)) if isinstance(owner, type) else None)

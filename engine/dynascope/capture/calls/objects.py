@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import collections
 import copy
+import dis
+import functools
+import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.constructors import fill
 from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
@@ -258,13 +261,37 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         if isinstance(value, (MutableValue, TensorValue)) or machine.frames[-1].globals is vars(copy):
             return AddressValue(value)
         raise Break(ForeignCall("id", "addresses differ from call to call"))
+    if finds_its_copy(machine, value):
+        machine.copied[value.source] = None
+        return AddressValue(value)
+    if value.source in machine.copied:
+        raise Break(ForeignCall("id", "addresses differ from call to call"))
+    machine.addressed[value.source] = None
     machine.guards.add(value.source, IdentityIs(real))
     return ConstantValue(id(real))
 
 
+def finds_its_copy(machine: Machine, value: Value) -> bool:
+    """Whether the address is asked for to find in the notes of `copy` what was copied already: by `copy`, of a thing whose address is
+    no number yet, or by a `__deepcopy__`."""
+    frame = machine.frames[-1]
+    if frame.globals is not vars(copy) or not isinstance(value, (TensorValue, MutableValue)):
+        return frame.code.co_name == "__deepcopy__" and value.source in machine.copied
+    notes = frame.slots.get("memo", NONE)
+    notes = machine.realize(notes.content if isinstance(notes, CellValue) else notes)
+    are_own = is_none(notes) or isinstance(notes, DictValue) and notes.source is None and int not in map(type, notes.items)
+    return are_own and value.source not in machine.addressed
+
+
 @meaning(hash)
 def hash_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    known = constant_of(machine.known(arguments[0]))
+    value = machine.realize(arguments[0])
+    if isinstance(value, InstanceValue) and has_python_method(value.cls, "__hash__"):
+        given = constant_of(machine.known(machine.call_now(attributes.special(machine, value, "__hash__"), [])))
+        if isinstance(given, int):
+            return compute(machine, hash, (type("Hashed", (), {"__hash__": lambda self: given})(),))
+        raise Break(ForeignCall("hash", "`__hash__` gives no number that is known"))
+    known = constant_of(machine.known(value))
     if type(known) is NotConstant:
         raise Break(ForeignCall("hash", "addresses differ from call to call"))
     return compute(machine, hash, (known,))
@@ -473,11 +500,33 @@ def super_of(machine: Machine, cls: Value, instance: Value) -> SuperValue:
 
 @meaning(vars)
 def vars_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    return attributes.get(machine, arguments[0], "__dict__") if arguments else locals_(machine, arguments, keywords)
+    return attributes.get(machine, arguments[0], "__dict__") if arguments else refused(machine, arguments, keywords)
 
 
-@meaning(locals, globals, dir, eval, exec, compile, open, input)
-def locals_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+@meaning(locals)
+def own_locals(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """Of a function that was called inside: what its variables hold now, in a dictionary. Asked again, Python gives the same one."""
+    frame = machine.frames[-1]
+    if len(machine.frames) == 1 or arguments or keywords or not asks_once(frame.code):
+        return refused(machine, arguments, keywords)
+    names = dict.fromkeys((*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars))
+    held = {name: frame.slots.get(name) for name in names}
+    held = {name: value.content if isinstance(value, CellValue) else value for name, value in held.items()}
+    return DictValue({name: (ConstantValue(name), value) for name, value in held.items() if value is not None})
+
+
+@functools.lru_cache(maxsize=256)
+def asks_once(code: types.CodeType) -> bool:
+    """Whether a function asks for its variables at one place and has no loop."""
+    if not code.co_flags & inspect.CO_OPTIMIZED or code.co_name.startswith("<"):
+        return False
+    instructions = list(dis.get_instructions(code))
+    asked = sum(each.argval == "locals" and each.opname in ("LOAD_GLOBAL", "LOAD_NAME") for each in instructions)
+    return asked == 1 and not any("BACKWARD" in each.opname for each in instructions)
+
+
+@meaning(globals, dir, eval, exec, compile, open, input)
+def refused(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     raise Break(
         ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program")
     )

@@ -40,7 +40,7 @@ from dynascope.capture.protocols.classes import (
 )
 from dynascope.capture.protocols.contents import with_attributes
 from dynascope.capture.protocols.presence import MODULE_TABLES, missing
-from dynascope.capture.protocols.slots import is_set, slot
+from dynascope.capture.protocols.slots import dictionary_given, is_set, slot
 from dynascope.capture.protocols.weak_proxies import behind, is_proxy
 from dynascope.capture.reasons import ModuleSetting, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
@@ -104,7 +104,8 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if has_python_method(value.cls, "__setattr__"):
         return machine.call(special(machine, value, "__setattr__"), [ConstantValue(name), item])
     if entry.__name__ != "__setattr__":  # `__setattr__ = dict.__setitem__`
-        raise Break(UnsupportedAttribute(value.cls.__name__, name))
+        machine.call_now(special(machine, value, "__setattr__"), [ConstantValue(name), item])
+        return None
     return set_plain(machine, value, name, item)
 
 
@@ -165,6 +166,9 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
     entry = lookup(value.python_type, name)
     if acts_as(entry, property, "__set__"):
         return machine.call(property_part(machine, value, name, "fset"), [value, item])
+    if name == "__dict__" and takes_dictionary(value, item := machine.realize(item)):
+        machine.journal.set_item(value.attributes, name, item)
+        return None
     if entry is not MISSING and is_data_descriptor(entry):
         if isinstance(setter_of(value.cls, name), types.FunctionType):
             return set_by_descriptor(machine, value, name, item)
@@ -174,6 +178,22 @@ def set_plain(machine: Machine, value: Value, name: str, item: Value) -> Any:
         raise Break(ProgramRaises("AttributeError", machine.expression()))
     put(machine, value, name, item)
     return None
+
+
+def takes_dictionary(value: Value, item: Value) -> bool:
+    """Whether `value.__dict__ = item` makes a dictionary that is no other object's the place of the attributes of an object that was made
+    inside and has none yet (`self.__dict__ = self._shared`), or the object itself: it is then kept as the attribute `__dict__`."""
+    if not isinstance(value, InstanceValue) or value.object is not None or value.tensor is not None or value.attributes:
+        return False
+    if item is value:
+        return isinstance(value.contents, DictValue) and value.contents.cls is dict
+    return (
+        value.contents is None
+        and isinstance(lookup(value.cls, "__dict__"), types.GetSetDescriptorType)
+        and not issubclass(value.cls, (BaseException, torch.nn.Module))
+        and type(item) is DictValue
+        and item.cls is dict
+    )
 
 
 def setter_of(cls: type, name: str) -> Any:
@@ -206,6 +226,11 @@ def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item:
     """What is deleted and set again would come last in the dictionary, but is replayed in its old place."""
     if value.attributes.get(name) is DELETED:
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+    if (given := dictionary_given(machine, value, name)) is not None:
+        known = given.items.get(name)
+        machine.journal.set_item(given.items, name, (known[0] if known else ConstantValue(name), item))
+        machine.write(given)
+        return
     machine.journal.set_item(value.attributes, name, item)
     machine.write(value)
 
@@ -217,6 +242,10 @@ def remove(machine: Machine, value: InstanceValue | FunctionValue, name: str) ->
 
 
 def take_away(machine: Machine, value: InstanceValue | FunctionValue, name: str, is_outside: bool) -> None:
+    if (given := dictionary_given(machine, value, name)) is not None:
+        machine.journal.set(given, "items", {key: pair for key, pair in given.items.items() if key != name})
+        machine.write(given)
+        return
     if is_outside:
         machine.journal.set_item(value.attributes, name, DELETED)
     else:
@@ -273,6 +302,9 @@ def delete(machine: Machine, value: Value, name: str) -> Any:
             return machine.call(special(machine, value, "__delattr__"), [ConstantValue(name)])
         if instance_attribute(machine, value, name) is None:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
+    elif entry.__name__ != "__delattr__":  # `__delattr__ = dict.__delitem__`
+        machine.call_now(special(machine, value, "__delattr__"), [ConstantValue(name)])
+        return None
     found = lookup(value.cls, name)
     if is_slot(found):
         try:

@@ -40,13 +40,14 @@ from dynascope.capture.protocols.contents import contents_of, with_attributes
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
+    has_keys_guarded,
     is_absent,
     is_there,
     missing,
     not_in_class,
     not_in_tables,
 )
-from dynascope.capture.protocols.slots import slot
+from dynascope.capture.protocols.slots import dictionary_given, slot
 from dynascope.capture.protocols.thread_local import dictionary_of, is_thread_local
 from dynascope.capture.protocols.weak_proxies import PROXIES, behind, is_proxy
 from dynascope.capture.reasons import ProgramRaises, UnsupportedAttribute
@@ -220,7 +221,10 @@ def class_value(machine: Machine, value: Value) -> Value:
 
 
 def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Value | None:
-    """The entry of the instance's own dictionary."""
+    """The entry of the instance's own dictionary. One that is the object itself is read by the name alone, until it is looked into."""
+    is_looked_into = value.object is None or value.contents is not None
+    if is_looked_into and (given := dictionary_given(machine, value, name)) is not None:
+        return given.items[name][1] if name in given.items else None
     written = value.attributes.get(name)
     if written is DELETED:
         return None
@@ -248,7 +252,7 @@ def attribute_outside(machine: Machine, value: Value, name: str) -> Value | None
 
 def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:
     """What was found in the class was not hidden by the instance. All such names of an object are one row of the check."""
-    if isinstance(value, InstanceValue) and value.source is not None and own_dictionary(value) is not None:
+    if isinstance(value, InstanceValue) and value.source is not None and own_dictionary(value) is not None and not has_keys_guarded(value):
         machine.guards.add(AttributeSource(value.source, "__dict__"), HasNoKey(name))
 
 
@@ -327,7 +331,7 @@ def fallback(machine: Machine, value: Value, name: str) -> Any:
     is_absent(machine, value, name)
     if entry is torch.nn.Module.__getattr__ and isinstance(value, InstanceValue):
         return module_member(machine, value, name)
-    if has_python_method(cls, "__getattr__"):
+    if has_python_method(cls, "__getattr__") or type(entry) in C_METHODS:  # `__getattr__ = dict.__getitem__`
         return machine.call(special(machine, value, "__getattr__"), [ConstantValue(name)])
     if entry is not MISSING:
         raise Break(UnsupportedAttribute(cls.__name__, name))

@@ -298,9 +298,8 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
         known = constant_of(machine.known(item))
         if type(known) is not NotConstant and is_pure_type(container.value):
             return compute(machine, operator.contains, (container.value, known)).value
-    if isinstance(container, InstanceValue) and (
-        has_python_method(container.cls, "__contains__") or contents_of(machine, container) is not None
-    ):
+    has_own = isinstance(container, (InstanceValue, ConstantValue)) and has_python_method(container.python_type, "__contains__")
+    if has_own or isinstance(container, InstanceValue) and contents_of(machine, container) is not None:
         return truth(machine, machine.call_now(special(machine, container, "__contains__"), [item]))
     in_c = isinstance(container, InstanceValue) and lookup(container.cls, "__contains__") is not MISSING
     if in_c or isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import InstanceValue, Value
+from dynascope.capture.values import InstanceValue, Value, own_dictionary
 from dynascope.guards.guard import HasNoAttribute, HasNoKey, IsThere
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, Source
 
@@ -41,7 +41,7 @@ def is_absent(machine: Machine, value: Value, name: str) -> None:
 
 
 def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
-    if value.source is None or name in value.attributes:
+    if value.source is None or name in value.attributes or has_keys_guarded(value):
         return
     if isinstance(lookup(value.cls, name), types.MemberDescriptorType):
         if has_python_method(value.cls, "__getattribute__"):
@@ -49,6 +49,11 @@ def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
         machine.guards.add(value.source, HasNoAttribute(name))
     elif lookup(value.cls, "__dict__") is not MISSING:
         machine.guards.add(AttributeSource(value.source, "__dict__"), HasNoKey(name))
+
+
+def has_keys_guarded(value: InstanceValue) -> bool:
+    """Whether the dictionary of the object is the object itself, which was looked into: all its keys are guarded."""
+    return value.contents is not None and isinstance(value.object, dict) and own_dictionary(value) is value.object
 
 
 def not_in_class(machine: Machine, cls: type, name: str, instance: Value | None = None) -> None:

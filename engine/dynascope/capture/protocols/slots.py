@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import has_python_method, lookup
+from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.presence import is_there, missing, not_in_instance
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break
@@ -22,8 +23,10 @@ from dynascope.capture.values import (
     InstanceValue,
     TupleValue,
     Value,
+    is_kept_apart,
     own_dictionary,
 )
+from dynascope.guards.guard import IsSameObject
 from dynascope.guards.source import AttributeSource
 
 if TYPE_CHECKING:
@@ -51,6 +54,24 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
     if isinstance(value, TupleValue) and (at := place_in_sequence(value.cls, name)) is not None:
         return value.items[at]
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+
+
+def dictionary_given(machine: Machine, value: Value, name: str) -> DictValue | None:
+    """The dictionary that the program gave an object (`self.__dict__ = shared`, `self.__dict__ = self`), where that holds attributes of
+    this name. What other object's one from outside has is seen when the capture ends."""
+    if not isinstance(value, InstanceValue) or is_kept_apart(value.cls, name):
+        return None
+    if value.object is None:
+        given = value.attributes.get("__dict__")
+        return value.contents if given is value else given if isinstance(given, DictValue) else None
+    return contents_of(machine, value) if is_its_own_dictionary(machine, value) else None
+
+
+def is_its_own_dictionary(machine: Machine, value: InstanceValue) -> bool:
+    if not isinstance(value.object, dict) or own_dictionary(value) is not value.object:
+        return False
+    machine.guards.add_pair(AttributeSource(value.source, "__dict__"), value.source, IsSameObject())
+    return True
 
 
 @functools.lru_cache(maxsize=1024)
@@ -104,6 +125,8 @@ def instance_as_dictionary(machine: Machine, value: InstanceValue) -> Value:
     own = own_dictionary(value)
     if own is None:
         return InstanceDictionaryValue(value, None)
+    if is_its_own_dictionary(machine, value):
+        return value
     before = machine.outside.realize(own, AttributeSource(value.source, "__dict__"))
     if not isinstance(before, DictValue) or before.changed:
         raise Break(UnsupportedAttribute(value.cls.__name__, "__dict__"))
