@@ -4,7 +4,7 @@
     python bench/torch_suite.py FOLDER test_nn.py nn/test_init.py these
     python bench/torch_suite.py FOLDER --backend dynascope        with kernels; by default operators run one by one
     python bench/torch_suite.py FOLDER --programs dynamo/test_misc.py     the programs inside: what they give to `torch.compile` alone
-    python bench/torch_suite.py FOLDER --programs --backend dynascope inductor/test_torchinductor.py      each beside eager
+    python bench/torch_suite.py FOLDER --programs --variants 0 --backend dynascope inductor/test_torchinductor.py     beside eager
 
 Any folder with files of `unittest` will do. Each method is compiled whole and called, and what it calls is followed as any program is.
 Of methods made from one function (for each type, device or operator) `--variants` are taken.
