@@ -69,3 +69,25 @@ def test_names_as_in_python(program, capsys):
         found = fast(X)
         assert torch.equal(found[0], expected[0]) and found[1:] == expected[1:]
         assert capsys.readouterr().out == said
+
+
+def names_asked_before_a_break(x, model, given=2):
+    if given > 5:
+        given = len(locals())
+    model.eval()
+    print("said")
+    third = given + 1
+
+    def later():
+        return third + given
+
+    return x * later() + model(x)
+
+
+@pytest.mark.may_break
+def test_what_lists_no_names_any_more_is_compiled(capsys):
+    model = torch.nn.Linear(2, 2)
+    fast = compiled(names_asked_before_a_break)
+    for _ in range(2):
+        assert torch.equal(fast(X, model), names_asked_before_a_break(X, model))
+    assert len(fast.graphs) == 1

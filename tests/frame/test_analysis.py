@@ -2,7 +2,7 @@
 
 from dynascope.frame.blocks import BlockKind, active_blocks
 from dynascope.frame.instructions import decode
-from dynascope.frame.liveness import live_locals
+from dynascope.frame.liveness import live_locals, may_read_whole_frame
 from dynascope.frame.printing import print_code, print_side_by_side
 from dynascope.frame.shape import CodeShape
 from dynascope.frame.stack_shape import SlotKind, stack_shapes
@@ -154,3 +154,37 @@ def test_printing_shows_lines_operands_labels_and_handlers():
 def test_two_codes_side_by_side():
     text = print_side_by_side(mark.__code__, Child.scale.__code__)
     assert all("  |" in line for line in text.splitlines()) and "Child.scale" in text.splitlines()[0]
+
+
+def test_who_may_list_the_names_of_a_frame_from_an_instruction_on():
+    def asked_before(given):
+        if given:
+            return locals()
+        given.eval()
+        return print(given)
+
+    def asked_in_a_loop(given):
+        for each in given:
+            print(each)
+            given = locals()
+
+    def kept(given):
+        names = locals
+        print(given)
+        return names()
+
+    def frames_asked_for(given):
+        import sys
+
+        frame = sys._getframe
+        print(given)
+        return frame()
+
+    answers = {}
+    for function in (asked_before, asked_in_a_loop, kept, frames_asked_for):
+        instructions = list(decode(function.__code__))
+        said = next(each for each in instructions if each.value == "print")
+        answers[function.__name__] = may_read_whole_frame(instructions, said)
+    assert answers == {"asked_before": False, "asked_in_a_loop": True, "kept": True, "frames_asked_for": True}
+    instructions = list(decode(asked_before.__code__))
+    assert may_read_whole_frame(instructions, instructions[0])

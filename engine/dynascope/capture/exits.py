@@ -27,7 +27,7 @@ from dynascope.capture.values import CellValue, NullValue, TensorValue, Value
 from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Instruction, decode
-from dynascope.frame.liveness import READS_WHOLE_FRAME, Liveness
+from dynascope.frame.liveness import Liveness, may_read_whole_frame
 from dynascope.frame.resume import (
     CellContentParameter,
     CellParameter,
@@ -168,7 +168,7 @@ class StepWriter:
     def check(self) -> None:
         """Frames inside `except` clauses hold the interpreter's own exception state. A cell that holds nothing yet travels as an argument,
         which who lists the frame's names would find."""
-        if READS_WHOLE_FRAME.intersection(self.state.code.co_names) and self.empty_cells():
+        if self.empty_cells() and may_read_whole_frame(self.state.instructions, self.state.instruction):
             raise StepRefused(None)
         kinds = {slot.kind for slot in self.shapes[self.state.instruction]}
         if SlotKind.PREVIOUS_EXCEPTION in kinds or self.state.instruction.operation in (

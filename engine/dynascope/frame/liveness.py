@@ -32,6 +32,47 @@ def live_locals(instructions: Sequence[Instruction], at: Instruction, shape: Cod
     return Liveness(instructions, shape).before(at)
 
 
+def may_read_whole_frame(instructions: Sequence[Instruction], at: Instruction) -> bool:
+    """Whether who lists the frame's names may be called from `at` on. `locals()` is the builtin where it stands; what the program keeps,
+    or calls with something, may be called anywhere. Methods of these names (`model.eval()`) are others."""
+    loads = [
+        (place, each)
+        for place, each in enumerate(instructions)
+        if each.operation in NAME_LOADS | {"LOAD_METHOD"} and each.value in READS_WHOLE_FRAME
+    ]
+    names = {each.value for each in instructions if each.operation in NAME_LOADS}
+    ahead = None
+    for place, load in loads:
+        if load.operation not in ("LOAD_GLOBAL", "LOAD_NAME"):
+            if load.value in ("_getframe", "currentframe") or names & {"builtins", "__builtins__"}:
+                return True
+            continue
+        following = [each for each in instructions[place + 1 : place + 4] if each.operation != "PUSH_NULL"]
+        if following[0].operation != "CALL" or following[0].argument != 0:
+            return True
+        ahead = _reached_from(instructions, at) if ahead is None else ahead
+        if load in ahead:
+            return True
+    return False
+
+
+def _reached_from(instructions: Sequence[Instruction], at: Instruction) -> set[Instruction]:
+    place = {each: index for index, each in enumerate(instructions)}
+    pending, reached = [at], set()
+    while pending:
+        each = pending.pop()
+        if each in reached:
+            continue
+        reached.add(each)
+        if each.operation not in ENDS and place[each] + 1 < len(instructions):
+            pending.append(instructions[place[each] + 1])
+        if each.target is not None:
+            pending.append(each.target)
+        if each.handler is not None:
+            pending.append(each.handler.target)
+    return reached
+
+
 class Liveness:
     """The live slots before every instruction of one code object."""
 
