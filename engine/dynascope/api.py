@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 from dynascope import recording
 from dynascope.callers import AskedAt, calling_place
@@ -133,7 +133,7 @@ def disable(target: Callable | None = None, recursive: bool = True) -> Callable:
     if torch is not None and isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import kept_out
 
-        return kept_out(uncompiled_target(target), lambda function: disable(function, recursive))
+        return kept_out(cast(Any, uncompiled_target(target)), lambda function: disable(function, recursive))
 
     @functools.wraps(target)
     def uncompiled(*args, **kwargs):

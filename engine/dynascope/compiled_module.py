@@ -182,7 +182,7 @@ class CompiledModule(torch.nn.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.__dict__['_original']!r})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         from dynascope.api import compile_again
 
         return compile_again, (self.__dict__["_original"], self.__dict__["_options"])
@@ -199,7 +199,7 @@ class DisabledModule(CompiledModule):
     def _run_forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_original"](*args, **kwargs)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         from dynascope.api import disable
 
         return disable, (self.__dict__["_original"],)
