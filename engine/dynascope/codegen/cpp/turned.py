@@ -80,10 +80,9 @@ class TurnEmitter(RowEmitter):
         lane, lanes, along = self.nest.lane, self.nest.lanes, self.along
         end = sizes.text(lane.extent)
         conditions = []
-        if isinstance(lane.extent, Size) and not self.nest.fills_lanes:
-            conditions.append(f"{end} - {lane} >= {lanes}")
-        if isinstance(along.extent, Size) and not is_multiple(along.extent, STEPS):
-            conditions.append(f"{along}_steps == {STEPS}")
+        if isinstance(lane.extent, Size) or isinstance(along.extent, Size):
+            conditions += [] if self.nest.fills_lanes else [f"{end} - {lane} >= {lanes}"]
+            conditions += [] if is_multiple(along.extent, STEPS) else [f"{along}_steps == {STEPS}"]
         self._open(f"for (long {lane} = 0; {lane} < {end}; {lane} += {lanes})")
         if conditions:
             self._line(f"if ({' && '.join(conditions)}) block({lane}, {lanes}, {STEPS}); else")
