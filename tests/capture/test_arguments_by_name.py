@@ -26,7 +26,7 @@ def test_values(name):
 
 NEVER_BY_NAME = {
     "note_nothing", "sum_of_numbers", "grad_impl", "grad_and_value_impl", "value_of_state", "other_attribute", "enter", "leave",
-    "locals_", "print_",
+    "refused", "print_",
 }  # fmt: skip
 """Meanings of what only the library or ours calls, by place; and what is left to Python whatever it is given."""
 
