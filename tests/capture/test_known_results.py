@@ -96,6 +96,16 @@ def test_what_fails_is_asked_each_time():
             torch.ops.aten.addmm(example(3), example(2, 4), example(5, 3))
 
 
+def test_only_what_is_torch_s_is_remembered():
+    def own(x):
+        return x.view(-1)
+
+    for target in (torch.Tensor.view, own):
+        with known_results.used(target, []):
+            X.view(-1)
+    assert {torch.Tensor.view} == known_results._ALL_IN_CXX
+
+
 class KernelsAsked(TorchDispatchMode):
     def __init__(self):
         super().__init__()

@@ -1,6 +1,6 @@
 """Torch's meta kernels that are written in Python, asked once for each layout of their operands.
 
-    with known_results.used(given):          48 equal blocks: the layer norm of the first one is computed, those of the
+    with used(torch.layer_norm, given):      48 equal blocks: the layer norm of the first one is computed, those of the
         torch.layer_norm(x, ...)             others are known; `given` are the warnings noted meanwhile
 
 Such a kernel takes from 0.2 to 4 ms, an operator's own in C++ a few microseconds. It is a function of its operands' layouts and
@@ -11,6 +11,7 @@ the same operators as ever.
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,8 @@ Layout = tuple[torch.Size, tuple[int, ...], torch.dtype]
 _KNOWN: dict[Any, tuple[Layout, ...]] = {}
 _ALL_IN_CXX: set[Any] = set()
 """What was called once and asked no kernel in Python that could be known: the mode would only cost."""
+LASTING = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, torch._ops.OpOverload)
+"""What is there as long as torch is; a graph of the program's own is not kept for having been called."""
 
 
 @contextmanager
@@ -40,7 +43,8 @@ def used(target: Any, warned: Sequence[Any]) -> Iterator[None]:
     with mode:
         yield
     if not mode.asked:
-        _ALL_IN_CXX.add(target)
+        if isinstance(target, LASTING):
+            _ALL_IN_CXX.add(target)
     elif mode.found and not warned:
         if len(_KNOWN) >= LIMIT:
             _KNOWN.clear()
@@ -57,7 +61,7 @@ class _Known(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, classes: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not _is_a_function_of_layouts(func):
             return func(*args, **kwargs)
