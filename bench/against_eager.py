@@ -84,7 +84,7 @@ def compare(found: Any, wanted: Any, exact: Any, tolerances: dict[str, Any] | No
     try:
         torch.testing.assert_close(found, wanted, equal_nan=True, **given)
     except AssertionError:
-        if not isinstance(exact, torch.Tensor) or not wanted.is_floating_point() or is_nearer(found, wanted, exact) is False:
+        if not isinstance(exact, torch.Tensor) or not wanted.is_floating_point() or not is_nearer(found, wanted, exact):
             raise
 
 

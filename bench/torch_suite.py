@@ -130,14 +130,14 @@ def serving(module: types.ModuleType, compile: Callable) -> Way:
         "torch._dynamo.testing.CompileCounterWithBackend": Counter,
     }
     theirs = {id(operator.attrgetter(name.partition(".")[2])(torch)): thing for name, thing in names.items()}
-    imported = {name: theirs[id(value)] for name, value in vars(module).items() if id(value) in theirs}
+    of_module = {name: theirs[id(value)] for name, value in vars(module).items() if id(value) in theirs}
     names |= {f"torch._inductor.metrics.{name}": AnyCount() for name in COUNTS} | {"torch._inductor.metrics.reset": lambda: None}
 
     def prepare(instance: unittest.TestCase, method: str) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
         for name, thing in names.items():
             stack.enter_context(unittest.mock.patch(name, thing))
-        stack.enter_context(unittest.mock.patch.dict(vars(module), imported))
+        stack.enter_context(unittest.mock.patch.dict(vars(module), of_module))
         # The text of a graph is no result of the program's.
         instance.assertExpectedInline = lambda *arguments, **options: None  # type: ignore[attr-defined]
         for name, way in {"common": check, "verify_aot_autograd": verify}.items():

@@ -107,3 +107,18 @@ def _has_cuda():
     except ImportError:
         return False
     return torch.cuda.is_available()
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """What each compilation of the test made, in order."""
+    from dynascope import pipeline
+
+    made, compile_one = [], pipeline._compile
+
+    def counted(*arguments):
+        made.append(compile_one(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(pipeline, "_compile", counted)
+    return made

@@ -34,7 +34,7 @@ class Earlier:
             return True
         if any(value.source is not None or id(value) in self._held for value in touched):
             return True
-        return any(_position(value) is not before and _position(value) != before for value, before in self._positions)
+        return any(_position(value) != before for value, before in self._positions)
 
 
 WITH_POSITIONS = (CellValue, IteratorValue, GeneratorValue, CountValue)

@@ -50,27 +50,30 @@ def may_read_whole_frame(instructions: Sequence[Instruction], at: Instruction) -
         following = [each for each in instructions[place + 1 : place + 4] if each.operation != "PUSH_NULL"]
         if following[0].operation != "CALL" or following[0].argument != 0:
             return True
-        ahead = _reached_from(instructions, at) if ahead is None else ahead
-        if load in ahead:
+        ahead = set(reachable(instructions, instructions.index(at))) if ahead is None else ahead
+        if place in ahead:
             return True
     return False
 
 
-def _reached_from(instructions: Sequence[Instruction], at: Instruction) -> set[Instruction]:
-    place = {each: index for index, each in enumerate(instructions)}
-    pending, reached = [at], set()
+def reachable(instructions: Sequence[Instruction], start: int) -> list[int]:
+    """Indexes of what can still run, in the original's order."""
+    index_of = {instruction: index for index, instruction in enumerate(instructions)}
+    reached: set[int] = set()
+    pending = [start]
     while pending:
-        each = pending.pop()
-        if each in reached:
-            continue
-        reached.add(each)
-        if each.operation not in ENDS and place[each] + 1 < len(instructions):
-            pending.append(instructions[place[each] + 1])
-        if each.target is not None:
-            pending.append(each.target)
-        if each.handler is not None:
-            pending.append(each.handler.target)
-    return reached
+        index = pending.pop()
+        while index not in reached:
+            reached.add(index)
+            instruction = instructions[index]
+            if instruction.target is not None:
+                pending.append(index_of[instruction.target])
+            if instruction.handler is not None:
+                pending.append(index_of[instruction.handler.target])
+            if instruction.operation in ENDS:
+                break
+            index += 1
+    return sorted(reached)
 
 
 class Liveness:

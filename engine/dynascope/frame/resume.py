@@ -22,11 +22,11 @@ from types import CodeType
 
 from dynascope.frame.builder import CodeBuilder, plain_shape
 from dynascope.frame.instructions import Handler, Instruction, Position, decode
-from dynascope.frame.liveness import Liveness
+from dynascope.frame.liveness import Liveness, reachable
 from dynascope.frame.reasons import ResumeInClassBody, ResumeInGenerator
 from dynascope.frame.shape import GENERATOR_FLAGS, CodeShape
 from dynascope.frame.stack_shape import NEVER_RAISES, SlotKind, Stack, StackSlot, stack_shapes
-from dynascope.frame.versions import ENDS, RUNNING
+from dynascope.frame.versions import RUNNING
 from dynascope.report.reason import Reason
 
 
@@ -179,7 +179,7 @@ class ResumeWriter:
         self.at = instructions[index]
         self.stack: Stack = stack_shapes(instructions)[self.at]
         self.null_positions = null_positions
-        self.kept = _reachable(instructions, index)
+        self.kept = reachable(instructions, index)
         emptied = {instructions[i].value for i in self.kept if instructions[i].operation == "LOAD_FAST_AND_CLEAR"}
         emptied.update(name for name in empty_cells if name not in self.shape.free_variables)
         held = [name for name in self.shape.slots() if name in cells]
@@ -321,26 +321,6 @@ def _unused_prefix(names: Collection[str]) -> str:
     while any(name.startswith(prefix) for name in names):
         prefix = f"_{prefix}"
     return prefix
-
-
-def _reachable(instructions: Sequence[Instruction], start: int) -> list[int]:
-    """Indexes of what can still run, in the original's order."""
-    index_of = {instruction: index for index, instruction in enumerate(instructions)}
-    reached: set[int] = set()
-    pending = [start]
-    while pending:
-        index = pending.pop()
-        while index not in reached:
-            reached.add(index)
-            instruction = instructions[index]
-            if instruction.target is not None:
-                pending.append(index_of[instruction.target])
-            if instruction.handler is not None:
-                pending.append(index_of[instruction.handler.target])
-            if instruction.operation in ENDS:
-                break
-            index += 1
-    return sorted(reached)
 
 
 def _copy(instructions: Sequence[Instruction], kept: Sequence[int]) -> list[Instruction]:

@@ -43,6 +43,7 @@ from dynascope.grad.tape import (
     replace,
     sizes_in,
 )
+from dynascope.meta_kernels.frozen import frozen, plain
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.meta_kernels.undefined_results import with_undefined
 from dynascope.sizes import Scope, hints_of, is_constant, known, same
@@ -121,21 +122,15 @@ _MEMORY_LIMIT = 20_000
 def memory_key(*parts: Any) -> Any:
     """An operator and its operands, and all else that the answer depends on; None where an argument cannot be compared."""
     try:
-        key = (*map(_frozen, parts), torch.get_default_dtype())
+        key = (frozen(parts, _leaf), torch.get_default_dtype())
         hash(key)
     except TypeError:
         return None
     return key
 
 
-def _frozen(data: Any) -> Any:
-    if isinstance(data, Value):
-        return data.layout
-    if isinstance(data, (list, tuple)):
-        return tuple(map(_frozen, data))
-    if isinstance(data, dict):
-        return tuple((name, _frozen(item)) for name, item in data.items())
-    return (type(data), repr(data) if isinstance(data, float) else data)
+def _leaf(data: Any) -> Any:
+    return data.layout if isinstance(data, Value) else plain(data)
 
 
 def _ask_torch(target: Any, arguments: Any, keywords: Any, operands: list[Any]) -> tuple[Layout | int | None, ...]:

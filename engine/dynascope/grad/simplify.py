@@ -11,6 +11,7 @@ import torch
 
 from dynascope.grad.outputs import Results
 from dynascope.grad.tape import Number, Step, Tape, Value, replace
+from dynascope.meta_kernels.frozen import frozen, plain
 
 aten = torch.ops.aten
 
@@ -85,7 +86,7 @@ def _without_what_is_overwritten(step: Step) -> None:
 def _key(step: Step) -> Any:
     if step.has_effect:
         return None
-    key = (step.target, _frozen(step.arguments), _frozen(step.keywords))
+    key = (step.target, frozen(step.arguments, _leaf), frozen(step.keywords, _leaf))
     try:
         hash(key)
     except TypeError:
@@ -93,11 +94,5 @@ def _key(step: Step) -> Any:
     return key
 
 
-def _frozen(data: Any) -> Any:
-    if isinstance(data, (Value, Number)):
-        return id(data)
-    if isinstance(data, (list, tuple)):
-        return tuple([_frozen(item) for item in data]) if data else ()
-    if isinstance(data, dict):
-        return tuple([(name, _frozen(item)) for name, item in data.items()]) if data else ()
-    return (type(data), repr(data) if isinstance(data, float) else data)
+def _leaf(data: Any) -> Any:
+    return id(data) if isinstance(data, (Value, Number)) else plain(data)

@@ -18,10 +18,13 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from dynascope.meta_kernels.frozen import frozen, plain
 
 META = torch.device("meta")
 LIMIT = 20_000
-PLAIN = (int, bool, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+PLAIN = (int, bool, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 Layout = tuple[torch.Size, tuple[int, ...], torch.dtype]
 """Sizes, strides and type of a tensor that begins where its memory does."""
@@ -67,14 +70,15 @@ class _Known(TorchDispatchMode):
             return func(*args, **kwargs)
         self.asked = True
         try:
-            key = (func, _frozen(args), _frozen(kwargs), torch.get_default_dtype())
+            key = (func, frozen(args, _leaf), frozen(kwargs, _leaf), torch.get_default_dtype())
             known = _KNOWN.get(key)
         except _Unknown:
             return func(*args, **kwargs)
         if known is not None:
             return _made(func, known)
         result = func(*args, **kwargs)
-        layouts = _layouts(result, {each.untyped_storage()._cdata for each in _tensors((args, kwargs))})
+        operands = (each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor))
+        layouts = _layouts(result, {each.untyped_storage()._cdata for each in operands})
         if layouts is not None:
             self.found[key] = layouts
         return result
@@ -96,28 +100,14 @@ class _Unknown(Exception):
     """An argument that is not compared."""
 
 
-def _frozen(data: Any) -> Any:
+def _leaf(data: Any) -> Any:
     if isinstance(data, torch.Tensor):
         if data.device != META or type(data) not in (torch.Tensor, torch.nn.Parameter) or data.layout is not torch.strided:
             raise _Unknown
         return data.shape, data.stride(), data.dtype, data.is_conj(), data.is_neg()
-    if isinstance(data, (list, tuple)):
-        return tuple(map(_frozen, data))
-    if isinstance(data, dict):
-        return tuple((name, _frozen(item)) for name, item in data.items())
-    if type(data) is float:
-        return repr(data)
-    if type(data) in PLAIN:
-        return type(data), data
-    raise _Unknown
-
-
-def _tensors(data: Any) -> Iterator[torch.Tensor]:
-    if isinstance(data, torch.Tensor):
-        yield data
-    elif isinstance(data, (list, tuple, dict)):
-        for item in data.values() if isinstance(data, dict) else data:
-            yield from _tensors(item)
+    if type(data) not in PLAIN:
+        raise _Unknown
+    return plain(data)
 
 
 def _layouts(result: Any, of_operands: set[int]) -> tuple[Layout, ...] | None:
