@@ -25,7 +25,7 @@ ALLOWED = {
     "loops": {"report", "native", "random_numbers", "sizes"},
     "schedule": {"report", "native", "loops", "sizes"},
     "codegen": {"report", "native", "loops", "schedule", "sizes"},
-    "runtime": {"report", "native", "loops", "schedule", "codegen", "sizes"},
+    "runtime": {"report", "native", "loops", "schedule", "codegen", "random_numbers", "sizes"},
     "fixes": {"report"},
 }
 PEERS = ("torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd")

@@ -55,8 +55,8 @@ from dynascope.reasons import BackendInParts
 from dynascope.report.facts import Phase
 from dynascope.report.reason import Explanation, Reason
 from dynascope.runtime import launching
-from dynascope.runtime.compile_aten import CompiledAten, StageClock, compile_aten, compile_together
-from dynascope.runtime.modes import in_mode
+from dynascope.runtime.clock import StageClock
+from dynascope.runtime.compile_aten import CompiledAten, compile_aten, compile_together
 from dynascope.runtime.operators import run_operators
 from dynascope.sizes import Scope
 from dynascope.tangent_check import tangents_fit
@@ -172,11 +172,11 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
     else:
         graphs = [(pair.forward, example_inputs), (pair.backward, None)]
         forward, *others = compile_together(
-            [made for made in graphs if made[0] is not None], options, clock, _written_by_kernels(pair)
+            [made for made in graphs if made[0] is not None], options, clock, _written_by_kernels(pair), _is_read()
         )
         backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
-    call, mode_notes = in_mode(options.mode, forward, backward is not None, _tell)
+    call, mode_notes = _in_mode(options.mode, forward, backward is not None)
     function = bridge(pair, call, backward.call if backward else None, backends)
     if autocast.active_devices():
         function = autocast.without_autocast(function)
@@ -195,6 +195,21 @@ def _note_misaligned(pair: GradPair, example_inputs: tuple) -> None:
     if pair.backward is not None:
         for node, saved in zip(_placeholders(pair.backward), pair.saved, strict=False):  # tangents follow
             node.meta["misaligned"] = isinstance(saved.origin, InputItself) and odd[saved.origin.index]
+
+
+def _in_mode(mode: str, forward: CompiledAten, is_differentiated: bool) -> tuple[Callable[..., Any], tuple[Explanation, ...]]:
+    if mode == "default":
+        return forward.call, ()
+    from dynascope.runtime.modes import (
+        in_mode,  # reads schedules, which are not there in the default mode of a second process
+    )
+
+    return in_mode(mode, forward, is_differentiated, _tell)
+
+
+def _is_read() -> bool:
+    """Whether somebody reads what the stages make."""
+    return recording.current() is not None
 
 
 def _tell(explanation: Explanation) -> None:
@@ -304,7 +319,7 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
         launching.begin()
         if isinstance(options.backend, GraphCompilers):
             return _compiled_alone(options.backend.backward, graph).call
-        return compile_aten(graph, None, options, empties_its_list=True).call
+        return compile_aten(graph, None, options, empties_its_list=True, is_read=_is_read()).call
 
 
 def _operators(graph: fx.GraphModule, node: fx.Node) -> CompiledGraph:

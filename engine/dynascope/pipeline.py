@@ -35,7 +35,6 @@ from torch import fx
 from torch._C._dynamo import eval_frame
 
 from dynascope import ranks_apart, recording
-from dynascope.account import account_of
 from dynascope.autograd_functions import with_freed_history
 from dynascope.backends import (
     GraphCompilers,
@@ -628,6 +627,8 @@ def _record(compilation: Compilation) -> None:
         return
     if recorder.keep_graph is not None and compilation.graph is not None:
         recorder.keep_graph(compilation.graph.torch_graph)
+    from dynascope.account import account_of  # reads what every stage makes: who asks for no report does not load it
+
     recorder.compiled(compilation, account_of)
 
 

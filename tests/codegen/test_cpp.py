@@ -12,9 +12,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 import pytest
 import torch
 from dynascope.codegen.cpp.emitter import emit_kernel
+from dynascope.codegen.cpp.flags import FLAGS
 from dynascope.codegen.cpp.names import identifier
-from dynascope.codegen.cpp.unit import FLAGS, KERNELS_IN_A_UNIT, unit
-from dynascope.codegen.module import emit
+from dynascope.codegen.cpp.unit import KERNELS_IN_A_UNIT, unit
+from dynascope.codegen.module import emit, runnable_of
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
 from dynascope.runtime.machine import this_machine
@@ -78,7 +79,7 @@ def test_many_kernels_are_built_in_units_side_by_side() -> None:
     result = module(f, *inputs)
     assert len(result.units) == 3 and len(result.distinct) == len(inputs)
     assert sorted(name for one in result.units for name in one.kernels) == sorted(k.name for k in result.distinct)
-    for ours, eagers in zip(build(result).call(*inputs), f(*inputs), strict=True):
+    for ours, eagers in zip(build(runnable_of(result)).call(*inputs), f(*inputs), strict=True):
         torch.testing.assert_close(ours, eagers)
 
 
@@ -114,7 +115,7 @@ def test_values_named_like_functions_build() -> None:
         return torch.tanh(tanh) @ torch.exp(exp).sigmoid(), torch.erf(tanh)
 
     inputs = (torch.randn(8, 8), torch.randn(8, 8))
-    built = build(module(f, *inputs))
+    built = build(runnable_of(module(f, *inputs)))
     assert not built.notes
     torch.testing.assert_close(built.call(*inputs), f(*inputs))
 
@@ -139,7 +140,7 @@ def test_mathematics_are_accurate_over_all_floats(name: str, limit: float) -> No
     bits = torch.arange(-(2**31), 2**31, 4099, dtype=torch.int64).to(torch.int32)
     special = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), 1e-45, -1e-45])
     x = torch.cat([bits.view(torch.float32), special])
-    (y,) = build(module(lambda x: function(x), x)).call(x)
+    (y,) = build(runnable_of(module(lambda x: function(x), x))).call(x)
     exact = function(x.double())
     normal = exact.isnan() | (exact.abs() > 1.2e-38) | (exact == 0)
     assert _distance(y[normal], exact[normal]) <= limit
@@ -153,7 +154,7 @@ def test_division_by_a_row_value_rounds_as_division_does() -> None:
     b = torch.randn(64, 1, generator=generator)
     b[:6, 0] = torch.tensor([0.0, float("inf"), float("nan"), 1e-40, 3e38, -0.0])
     a[:, :4] = torch.tensor([0.0, float("inf"), float("nan"), -0.0])
-    (y,) = build(module(lambda a, b: a / b, a, b)).call(a, b)
+    (y,) = build(runnable_of(module(lambda a, b: a / b, a, b))).call(a, b)
     torch.testing.assert_close(y, a / b, rtol=0, atol=0, equal_nan=True)
 
 
@@ -166,5 +167,5 @@ def test_extrema_of_rows_keep_nan_wherever_it_is(columns: int) -> None:
     def f(x):
         return x.amax(1), x.amin(1), x.amax(0), x.maximum(x.flip(1)), x.minimum(x.flip(1)), x.relu()
 
-    for mine, theirs in zip(build(module(f, x)).call(x), f(x), strict=True):
+    for mine, theirs in zip(build(runnable_of(module(f, x))).call(x), f(x), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)

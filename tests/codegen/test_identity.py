@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 import pytest
 import torch
 from dynascope.codegen.facts import graph_facts
-from dynascope.codegen.module import emit
+from dynascope.codegen.module import emit, runnable_of
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
 from dynascope.runtime.machine import this_machine
@@ -45,7 +45,7 @@ def test_shared_kernels_give_eagers_values() -> None:
     inputs = (torch.randn(8, 32), *torch.randn(5, 32, 32))
     made = module(layers, *inputs)
     assert len(named(made)) > len(made.distinct)
-    (result,) = build(made).call(*inputs)
+    (result,) = build(runnable_of(made)).call(*inputs)
     torch.testing.assert_close(result, layers(*inputs))
 
 
@@ -66,7 +66,7 @@ def test_what_differs_is_two_kernels(difference) -> None:
     inputs = torch.randn(4, 16, 16).unbind()
     made = module(DIFFERENCES[difference], *inputs)
     assert len(made.distinct) == len(named(made)) == 2
-    for ours, eagers in zip(build(made).call(*inputs), DIFFERENCES[difference](*inputs), strict=True):
+    for ours, eagers in zip(build(runnable_of(made)).call(*inputs), DIFFERENCES[difference](*inputs), strict=True):
         torch.testing.assert_close(ours, eagers)
 
 
@@ -76,7 +76,7 @@ def test_scalars_are_each_steps_own() -> None:
 
     inputs = [torch.randn(16, 16), torch.randn(16, 16), 2.5, 3.5]
     made = emit(fuse(lower(record(f, inputs))), this_machine())
-    for ours, eagers in zip(build(made).call(*inputs), f(*inputs), strict=True):
+    for ours, eagers in zip(build(runnable_of(made)).call(*inputs), f(*inputs), strict=True):
         torch.testing.assert_close(ours, eagers)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from dynascope.codegen.kernels import KernelModule
-from dynascope.codegen.module import emit
+from dynascope.codegen.module import emit, runnable_of
 from dynascope.loops.lower import lower
 from dynascope.loops.nodes import ExternCall
 from dynascope.runtime.build import build
@@ -30,7 +30,7 @@ def check_at(
 ) -> tuple[SymbolicGraph, KernelModule]:  # fmt: skip
     """Same values, dtypes, sizes and strides as eager at the hints and at all others that the relations admit."""
     graph, module = generated(function, inputs, hints, **options)
-    call = build(module).call
+    call = build(runnable_of(module)).call
     served = 0
     for values in [hints, *others]:
         if not graph.admits(values):

@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 
 import torch
 from dynascope.codegen.kernels import Kernel, KernelModule
-from dynascope.codegen.module import emit
+from dynascope.codegen.module import emit, runnable_of
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
 from dynascope.runtime.machine import this_machine
@@ -20,7 +20,7 @@ from recording import record
 
 def compiled(function: Any, inputs: list[Any]) -> tuple[KernelModule, Any]:
     module = emit(fuse(lower(record(function, inputs))), this_machine())
-    return module, build(module).call
+    return module, build(runnable_of(module)).call
 
 
 def kernels(module: KernelModule) -> list[Kernel]:

@@ -63,7 +63,7 @@ def test_a_defect_in_a_stage_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(compiling, "fuse", fail)
+    monkeypatch.setattr("dynascope.runtime.generate.fuse", fail)
     compiled = compile_aten(record(program, INPUTS))
     torch.testing.assert_close(compiled.call(*INPUTS)[0], program(*INPUTS)[0])
     assert compiled.notes[0].code == "kernel-generation-failed"

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from compiled import check, compiled, kernels
-from dynascope.codegen.module import emit
+from dynascope.codegen.module import emit, runnable_of
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
 from dynascope.schedule.fusion import fuse
@@ -226,7 +226,7 @@ def test_scalars_are_arguments() -> None:
         node.meta.update(val=meta, device=torch.device("cpu"))
     graph.output((shifted, s))
     module = emit(fuse(lower(fx.GraphModule(torch.nn.Module(), graph))))
-    call, value = build(module).call, floats(20)
+    call, value = build(runnable_of(module)).call, floats(20)
     for number, offset in ((2, 0.5), (7, 1.5)):
         actual, passed = call(value, number, offset)
         torch.testing.assert_close(actual, value * number + offset)

@@ -9,7 +9,7 @@ import dynascope
 import pytest
 import torch
 from dynascope.codegen import wrapper
-from dynascope.codegen.module import emit
+from dynascope.codegen.module import emit, runnable_of
 from dynascope.loops.lower import lower
 from dynascope.runtime.build import build
 from dynascope.runtime.machine import this_machine
@@ -61,7 +61,7 @@ def test_inputs_in_a_list_are_free_when_they_have_been_read() -> None:
         seen.append([reference() is not None for reference in references])
         return torch.mm(*operands)
 
-    built = build(replace(module, values={**module.values, "call_mm": looked}))
+    built = build(replace(runnable_of(module), values={**module.values, "call_mm": looked}))
     result = built.call.with_list(inputs)
     assert inputs == []
     torch.testing.assert_close(result[0], expected)
@@ -78,14 +78,14 @@ def layers(x, *weights):
 def test_what_was_saved_is_free_while_the_backward_pass_runs(tangent, monkeypatch) -> None:
     alive, references = [], []
 
-    def watched(operator, callable_of=wrapper._callable):
+    def watched(operator, callable_of=wrapper.fastest):
         def call(*operands):
             alive.append(sum(reference() is not None for reference in references))
             return callable_of(operator)(*operands)
 
         return call
 
-    monkeypatch.setattr(wrapper, "_callable", watched)
+    monkeypatch.setattr(wrapper, "fastest", watched)
     weights = [torch.randn(16, 16, requires_grad=True) for _ in range(4)]
     outcome = dynascope.compile(layers_of)(*weights)
     node = outcome.grad_fn

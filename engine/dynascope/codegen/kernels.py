@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from dynascope.codegen.runnable import Unit
 from dynascope.codegen.target import Target
 from dynascope.loops.index import Extent
 from dynascope.report.facts import LineLink
@@ -41,14 +42,6 @@ class Kernel:
     share: str = ""
     """C++: the function `void share(void* const* p, long* items, double* work)` that says how much there is to do in a
     call, where that varies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A C++ translation unit: its text, with the names of the kernels in it."""
-
-    text: str
-    kernels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

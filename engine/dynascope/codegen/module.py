@@ -1,6 +1,7 @@
 """A schedule's kernels and wrapper.
 
 emit(schedule, target) -> KernelModule
+runnable_of(module)    -> Runnable, which is all that running it takes
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from dynascope.codegen.cpp.emitter import emit_kernel, emit_scatter
+from dynascope.codegen.cpp.rows import scalar_kinds
 from dynascope.codegen.cpp.unit import units
 from dynascope.codegen.identity import Identity, identity
 from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.library_calls import fastest
+from dynascope.codegen.runnable import CppLaunch, Runnable, TritonLaunch
 from dynascope.codegen.target import Target
 from dynascope.codegen.wrapper import emit_wrapper
 from dynascope.schedule.groups import ExternCall, FusionGroup, ScatterGroup, Schedule, Step
@@ -75,3 +79,31 @@ def _new_name(wanted: str, taken: set[str]) -> str:
         name, number = f"{base}_{number}", number + 1
     taken.add(name)
     return name
+
+
+def runnable_of(module: KernelModule) -> Runnable:
+    program = module.schedule.program
+    operators = {id(fastest(s.operator)): s.operator for s in module.schedule.steps if isinstance(s, ExternCall)}
+    return Runnable(
+        program.name,
+        module.wrapper,
+        module.values,
+        {name: operators[id(value)] for name, value in module.values.items() if id(value) in operators},
+        program.constants,
+        module.units,
+        module.target.vector_bytes,
+        module.empties_its_list and bool(program.inputs),
+        tuple(_cpp_launch(kernel) for kernel in module.distinct if kernel.language == "cpp"),
+        tuple(
+            TritonLaunch(kernel.triton, (*kernel.buffers, *kernel.scalars), kernel.group.device)
+            for kernel in module.distinct
+            if kernel.triton is not None
+        ),
+    )
+
+
+def _cpp_launch(kernel: Kernel) -> CppLaunch:
+    given = scalar_kinds(kernel.group)
+    kinds = "t" * len(kernel.buffers) + "".join("f" if given[name] is float else "i" for name in kernel.scalars)
+    items, work = (0, 0.0) if kernel.share else (int(kernel.items), float(kernel.work))
+    return CppLaunch(kernel.name, kinds, items, work, kernel.group.checks_indices, kernel.share)

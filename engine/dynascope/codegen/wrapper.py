@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from dynascope.codegen.kernels import Kernel
+from dynascope.codegen.library_calls import KNOWN_LAYOUT, fastest
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Buffer, ExternCall, Origin, ScalarInput, TensorView
 from dynascope.loops.numbers import number_name
@@ -25,9 +26,6 @@ from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.memory import makes, reads
 from dynascope.sizes import Expression, Operation, Root, Size, is_constant, known, same, substitute
 from dynascope.sizes.expression import text
-
-KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"))
-"""Library calls whose result is laid out as the meta function says."""
 
 
 def emit_wrapper(
@@ -141,7 +139,7 @@ class _Wrapper:
         return result == base or self.taken_over.get(base) == result
 
     def _extern(self, step: ExternCall) -> None:
-        name = self._value(_short(step), _callable(step.operator))
+        name = self._value(_short(step), fastest(step.operator))
         written = _written_arguments(step)
         operands = [self._operand(a) + (".data" if at in written else "") for at, a in enumerate(step.arguments)]
         operands += [f"{key}={self._operand(value)}" for key, value in step.keywords.items()]
@@ -273,14 +271,6 @@ def _short(step: ExternCall) -> str:
         return f"call_{step.operator.__name__}"
     parts = str(step.operator).split(".")
     return f"call_{parts[1] if len(parts) > 1 else getattr(step.operator, '__name__', 'operator')}"
-
-
-def _callable(operator: Any) -> Any:
-    """The fastest way from Python to the same kernel."""
-    name = str(operator)
-    if name in KNOWN_LAYOUT:
-        return getattr(torch, name.split(".")[1])
-    return getattr(operator, "_op", operator)
 
 
 def _returns_many(step: ExternCall) -> bool:

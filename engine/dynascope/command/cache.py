@@ -28,6 +28,7 @@ USAGE = 2
 KINDS = (
     ("native", "kernels for the processor, with their texts and records"),
     ("triton", "kernels for GPUs, with their texts"),
+    ("graphs", "what kernels of a graph are called with, and in which order"),
     ("runs", "reports of runs"),
     ("compilers", "versions of compilers"),
     ("", "others"),

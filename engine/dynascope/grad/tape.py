@@ -150,7 +150,7 @@ class Step:
     has_effect: bool = False
     """It stays though nobody reads what it returns, and it is not the same as an equal step."""
     reader: str = ""
-    """Whose error an index out of range is, where it is not the target's own (see `READERS` of loops/nodes.py)."""
+    """Whose error an index out of range is, where it is not the target's own (see `READERS` of loops/readers.py)."""
 
     def inputs(self) -> list[Value | Number]:
         found: list[Value | Number] = []

@@ -30,7 +30,6 @@ from dynascope.loops.nodes import (
     Loop,
     Operation,
     Origin,
-    Reader,
     Reduce,
     ReduceKind,
     ScalarInput,
@@ -41,6 +40,7 @@ from dynascope.loops.nodes import (
 )
 from dynascope.loops.numbers import number_name
 from dynascope.loops.operations import ALSO_OF_BOOLS, OF_BOOLS, TABLE
+from dynascope.loops.readers import Reader
 from dynascope.sizes import Size, is_constant, kind_of
 
 _FIXED_RESULTS = {"bool": torch.bool, "single": torch.float32}

@@ -31,6 +31,7 @@ from typing import Any, Literal
 import torch
 
 from dynascope.loops.index import Extent, Index, Symbol
+from dynascope.loops.readers import Reader
 from dynascope.report.span import Span, UserStack
 from dynascope.sizes import Size, is_constant, product
 
@@ -131,13 +132,6 @@ class IndexValue(Operation):
     """The value of an index expression, as int64."""
 
     index: Index
-
-
-Reader = Literal["index", "lookup", "columns", "gather", "target", "classes"]
-"""What reads at an index, as far as eager's errors tell: `x[i]`, embedding and index_select, index_select along dimension 1,
-gather, the classes of a loss, one_hot."""
-READERS: tuple[Reader, ...] = ("index", "lookup", "columns", "gather", "target", "classes")
-"""In the order of `raise_index_error` in runtime/launch.c."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """From generated text to a callable.
 
-    build(module, options) -> Built(call, notes)
+    build(runnable, options) -> Built(call, notes)
 
 C++ is built through `native.toolchain` (content-addressed, so a second process only loads it). What cannot be built runs
 as the ATen operators it came from, and the notes say why.
@@ -21,9 +21,8 @@ from typing import Any
 import torch
 from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
-from dynascope.codegen.cpp.unit import FLAGS, WIDEST
-from dynascope.codegen.kernels import KernelModule, Unit
-from dynascope.codegen.target import Target
+from dynascope.codegen.cpp.flags import flags
+from dynascope.codegen.runnable import Runnable, Unit
 from dynascope.native.cache import unshared_folder
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
@@ -45,31 +44,31 @@ class Built:
     """Where they were asked for."""
 
 
-def build(module: KernelModule, options: Any = None) -> Built:
+def build(runnable: Runnable, options: Any = None) -> Built:
     """The running form of a kernel module. Raises ToolchainError where its kernels cannot be built."""
-    names: dict[str, Any] = dict(module.values)
+    names: dict[str, Any] = dict(runnable.values)
     names |= {
         "empty": _empty_strided_cpu, "empty_on": torch.empty_strided, "view": _reinterpret_tensor, "restrided": restrided,
         "laid_out": laid_out,
     }  # fmt: skip
-    names |= module.schedule.program.constants
+    names |= runnable.constants
     folder = unshared_folder() if options is not None and not options.cache else None
-    paths = _build_units(module, folder)
+    paths = _build_units(runnable, folder)
     libraries = {path: ctypes.CDLL(path) for path in paths.values()}
-    names |= {k.name: launcher(libraries[paths[k.name]], k) for k in module.distinct if k.language == "cpp"}
-    note = launcher_note() if module.units else None
+    names |= {kernel.name: launcher(libraries[paths[kernel.name]], kernel) for kernel in runnable.cpp}
+    note = launcher_note() if runnable.units else None
     notes = () if note is None else (note.explain(),)
-    if any(k.language == "triton" for k in module.distinct):
+    if runnable.triton:
         from dynascope.runtime.cuda import cuda_names, cuda_notes
 
-        names |= cuda_names(module, folder)
-        notes += cuda_notes(module)
+        names |= cuda_names(runnable.triton, folder)
+        notes += cuda_notes(runnable.triton)
     timings = None
     if options is not None and options.profile:
-        timings = Timings(any(isinstance(v, torch.device) and v.type == "cuda" for v in module.values.values()))
-        names = timings.around(names, [*_kernel_names(module), *_operator_names(module)])
-    function = _function(module, names)
-    if not (module.empties_its_list and module.schedule.program.inputs):
+        timings = Timings(any(isinstance(v, torch.device) and v.type == "cuda" for v in runnable.values.values()))
+        names = timings.around(names, [*_kernel_names(runnable), *_operator_names(runnable)])
+    function = _function(runnable, names)
+    if not runnable.takes_list:
         return Built(function, paths, notes, timings)
 
     def call(*inputs: Any) -> tuple[Any, ...]:
@@ -79,37 +78,33 @@ def build(module: KernelModule, options: Any = None) -> Built:
     return Built(call, paths, notes, timings)
 
 
-def _build_units(module: KernelModule, folder: Path | None) -> dict[str, str]:
+def _build_units(runnable: Runnable, folder: Path | None) -> dict[str, str]:
     """The shared object of each kernel. Units are built side by side, as many as there are processors."""
 
     def built(unit: Unit) -> str:
-        name = module.schedule.program.name
-        return str(build_shared_object(unit.text, language="c++", flags=flags(module.target), name=name, folder=folder))
+        told = flags(runnable.vector_bytes)
+        return str(build_shared_object(unit.text, language="c++", flags=told, name=runnable.name, folder=folder))
 
-    if len(module.units) < 2:
-        paths = list(map(built, module.units))
+    if len(runnable.units) < 2:
+        paths = list(map(built, runnable.units))
     else:
-        with ThreadPoolExecutor(min(len(module.units), os.cpu_count() or 1)) as threads:
-            paths = list(threads.map(built, module.units))
-    return {name: path for unit, path in zip(module.units, paths, strict=True) for name in unit.kernels}
+        with ThreadPoolExecutor(min(len(runnable.units), os.cpu_count() or 1)) as threads:
+            paths = list(threads.map(built, runnable.units))
+    return {name: path for unit, path in zip(runnable.units, paths, strict=True) for name in unit.kernels}
 
 
-def _kernel_names(module: KernelModule) -> list[str]:
-    return [kernel.name for kernel in module.distinct]
+def _kernel_names(runnable: Runnable) -> list[str]:
+    return [kernel.name for kernel in runnable.cpp] + [launch.kernel.name for launch in runnable.triton]
 
 
-def _operator_names(module: KernelModule) -> list[str]:
-    return [name for name in module.values if name.startswith("call_")]
+def _operator_names(runnable: Runnable) -> list[str]:
+    return [name for name in runnable.values if name.startswith("call_")]
 
 
-def flags(target: Target) -> tuple[str, ...]:
-    return (*FLAGS, WIDEST) if target.vector_bytes == 64 else FLAGS
-
-
-def _function(module: KernelModule, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+def _function(runnable: Runnable, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
     """The wrapper's function; its text can be read in tracebacks."""
-    name = module.schedule.program.name
-    file = f"<dynascope wrapper {name} {zlib.crc32(module.wrapper.encode()):x}>"
-    linecache.cache[file] = (len(module.wrapper), None, module.wrapper.splitlines(True), file)
-    exec(compile(module.wrapper, file, "exec"), names)
-    return names[name]
+    text = runnable.wrapper
+    file = f"<dynascope wrapper {runnable.name} {zlib.crc32(text.encode()):x}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    exec(compile(text, file, "exec"), names)
+    return names[runnable.name]

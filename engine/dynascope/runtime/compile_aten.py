@@ -2,42 +2,39 @@
 
 compiled = compile_aten(graph, example_inputs, options, clock)
 compiled.call(*flat inputs)  ->  tuple
+
+Of a graph that an earlier process compiled all but the last stage is skipped, where nobody reads what they make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
-from dynascope.codegen.kernels import KernelModule
-from dynascope.codegen.module import emit
-from dynascope.codegen.reasons import EmitError
-from dynascope.codegen.target import Target
-from dynascope.loops.lower import lower
-from dynascope.loops.lower.repeats import find_repeats
+from dynascope.codegen.runnable import Runnable
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation
+from dynascope.runtime import kept_graphs
 from dynascope.runtime.build import build
-from dynascope.runtime.machine import this_machine
+from dynascope.runtime.clock import StageClock
 from dynascope.runtime.operators import run_operators
 from dynascope.runtime.reasons import GenerationFailed, RunsAsOperators
 from dynascope.runtime.timings import Timings
-from dynascope.schedule.fusion import fuse
-from dynascope.schedule.groups import Schedule
-from dynascope.schedule.in_place import written_in_place
-from dynascope.schedule.last_writes import Mutations
 
-StageClock = Callable[[str], AbstractContextManager[Any]]
+if TYPE_CHECKING:
+    from dynascope.codegen.kernels import KernelModule
+    from dynascope.schedule.last_writes import Mutations
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledAten:
-    """`call(*flat inputs)` gives a tuple; it must run with grad mode off. `module` is None where a stage failed.
+    """`call(*flat inputs)` gives a tuple; it must run with grad mode off. `module` is None where a stage failed, and where an
+    earlier process had made it.
 
     `aten` is the graph it was made of, `paths` the shared objects of its C++ kernels.
     """
@@ -56,15 +53,17 @@ def compile_aten(
     options: Any = None,
     clock: StageClock = nullcontext,
     empties_its_list: bool = False,
+    is_read: bool = True,
 ) -> CompiledAten:
     """Never raises for a program: a failed stage is a note, and the graph runs as its operators.
 
     `clock(stage)` is entered around each stage, to time and announce it. With `empties_its_list`, `call.with_list` takes the
-    inputs in a list that it empties: each is free when the graph has read it for the last time.
+    inputs in a list that it empties: each is free when the graph has read it for the last time. `is_read`: somebody wants to see
+    what the stages make.
     """
-    made = _generate(graph, example_inputs, options, clock, (), empties_its_list)
+    finish = _begun(graph, example_inputs, options, clock, (), empties_its_list, is_read)
     with clock("build"):
-        return _built(graph, made, options)
+        return finish()
 
 
 def compile_together(
@@ -72,6 +71,7 @@ def compile_together(
     options: Any = None,
     clock: StageClock = nullcontext,
     mutations: Mutations = (),
+    is_read: bool = True,
 ) -> list[CompiledAten]:
     """Several graphs, such as a forward and its backward: while one is built, by the system's compiler or by workers, the next is
     generated. All but the first have a `call.with_list`.
@@ -82,55 +82,65 @@ def compile_together(
     with ThreadPoolExecutor(len(graphs)) as threads:
         building = []
         for number, (graph, inputs) in enumerate(graphs):
-            made = _generate(graph, inputs, options, clock, () if number else mutations, empties_its_list=number > 0)
-            building.append(threads.submit(_built, graph, made, options))
+            finish = _begun(graph, inputs, options, clock, () if number else mutations, number > 0, is_read)
+            building.append(threads.submit(finish))
         with clock("build"):
             return [each.result() for each in building]
+
+
+def _begun(
+    graph: fx.GraphModule,
+    example_inputs: Any,
+    options: Any,
+    clock: StageClock,
+    mutations: Mutations,
+    empties_its_list: bool,
+    is_read: bool,
+) -> Callable[[], CompiledAten]:
+    """What is left to do when the kernels' text is there."""
+    key = None
+    if not is_read and _may_be_kept(options):
+        with clock("lower"):
+            key = kept_graphs.key_of(graph, options, mutations, empties_its_list)
+            kept = kept_graphs.load(key) if key is not None else None
+        if kept is not None:
+            return lambda: _running(graph, kept, None, options)
+    made = _generate(graph, example_inputs, options, clock, mutations, empties_its_list)
+    return lambda: _built(graph, made, options, key)
+
+
+def _may_be_kept(options: Any) -> bool:
+    """Strict mode verifies what each stage makes, some options want it made, and the modes that record launches look at it."""
+    if options is None or not options.cache or options.strict:
+        return False
+    return options.mode == "default" and not (options.looks_only or options.profile or options.levels)
 
 
 def _generate(
     graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock, mutations: Mutations, empties_its_list: bool
 ) -> KernelModule | Explanation:
-    """The kernels' text; why there is none where a stage failed."""
-    value: Any = graph
-    stages = (
-        ("lower", lambda g: lower(g, example_inputs, options, find_repeats(g))),
-        ("fuse", lambda program: written_in_place(fuse(program, options, mutations), mutations)),
-        ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
-    )
-    for name, stage in stages:
-        try:
-            with clock(name):
-                value = stage(value)
-            if options is None or options.strict:
-                _verify(name, value)
-        except EmitError as error:
-            return error.reason.explain()
-        except Exception as error:
-            return GenerationFailed(name, f"{type(error).__name__}: {error}").explain()
-    return value
+    from dynascope.runtime.generate import generate  # half of the engine, of no use where an earlier process did it
+
+    return generate(graph, example_inputs, options, clock, mutations, empties_its_list)
 
 
-def _verify(stage: str, made: Any) -> None:
-    """Raises `Invalid` where a stage broke a promise of what it makes. Read only in strict mode, and where nobody says in which."""
-    from dynascope.codegen.verifying import verify_wrapper
-    from dynascope.loops.verifying import verify_program
-    from dynascope.schedule.verifying import verify_schedule
-
-    {"lower": verify_program, "fuse": verify_schedule, "emit": verify_wrapper}[stage](made)
-
-
-def _target_of(schedule: Schedule) -> Target:
-    return this_machine(buffer.device for buffer in schedule.buffers.values())
-
-
-def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: Any) -> CompiledAten:
+def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: Any, key: str | None = None) -> CompiledAten:
     if isinstance(module, Explanation):
         return CompiledAten(graph, run_operators(graph), None, (module,))
     if options is not None and options.looks_only:
         return CompiledAten(graph, run_operators(graph), module, ())
+    from dynascope.codegen.module import runnable_of
+
+    runnable = runnable_of(module)
+    compiled = _running(graph, runnable, module, options)
+    if key is not None and compiled.module is not None:
+        kept_graphs.keep(key, runnable)
+    return compiled
+
+
+def _running(graph: fx.GraphModule, runnable: Runnable, module: KernelModule | None, options: Any) -> CompiledAten:
     try:
-        built = build(module, options)
+        built = build(runnable, options)
     except ToolchainError as error:
         note = RunsAsOperators(error.reason.message(), error.reason.remedy()).explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))

@@ -1,6 +1,6 @@
 """The GPU part of a built graph: what its wrapper's names for Triton kernels and for CUDA memory stand for.
 
-names = cuda_names(module)       # {"softmax_kernel": <launcher>, "empty_cuda": ...}; empty without Triton kernels
+names = cuda_names(runnable.triton)       # {"softmax_kernel": <launcher>, "empty_cuda": ...}
 """
 
 from __future__ import annotations
@@ -10,31 +10,27 @@ from typing import Any
 
 import torch
 
-from dynascope.codegen.kernels import KernelModule
+from dynascope.codegen.runnable import TritonLaunch
 from dynascope.report.reason import Explanation
 from dynascope.runtime.cuda_compile import compile_kernels
 from dynascope.runtime.cuda_launch import launcher_note, make_launcher, target_of
 
 
-def cuda_names(module: KernelModule, folder: Path | None = None) -> dict[str, Any]:
+def cuda_names(launches: tuple[TritonLaunch, ...], folder: Path | None = None) -> dict[str, Any]:
     """Kernels are kept in `folder`, or else in the cache. Raises KernelError where a kernel cannot be built."""
-    kernels = [kernel for kernel in module.distinct if kernel.triton is not None]
-    if not kernels:
-        return {}
     # All at once, so that they build in parallel; each launcher then finds its own in the cache.
-    for device in dict.fromkeys(kernel.group.device for kernel in kernels):
-        compile_kernels([k.triton for k in kernels if k.group.device == device], target_of(device), folder)
+    for device in dict.fromkeys(launch.device for launch in launches):
+        compile_kernels([launch.kernel for launch in launches if launch.device == device], target_of(device), folder)
     names: dict[str, Any] = {
-        k.name: make_launcher([k.triton], (*k.buffers, *k.scalars), k.group.device, folder) for k in kernels
+        launch.kernel.name: make_launcher([launch.kernel], launch.slots, launch.device, folder) for launch in launches
     }
     names["empty_cuda"] = _allocator()
     return names
 
 
-def cuda_notes(module: KernelModule) -> tuple[Explanation, ...]:
+def cuda_notes(launches: tuple[TritonLaunch, ...]) -> tuple[Explanation, ...]:
     """What went otherwise than planned on the GPU."""
-    device = next((k.group.device for k in module.distinct if k.triton is not None), None)
-    note = launcher_note(device) if device is not None else None
+    note = launcher_note(launches[0].device)
     return () if note is None else (note,)
 
 

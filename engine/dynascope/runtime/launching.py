@@ -18,9 +18,8 @@ from typing import Any
 
 import torch
 
-from dynascope.codegen.cpp.rows import scalar_kinds
-from dynascope.codegen.kernels import Kernel
-from dynascope.loops.nodes import READERS, Reader
+from dynascope.codegen.runnable import CppLaunch
+from dynascope.loops.readers import READERS, Reader
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
 from dynascope.report.reason import Reason
 
@@ -36,21 +35,13 @@ CONNECTED = (
 """Functions of torch and of its OpenMP that the launcher calls, in the order of its `configure`."""
 
 
-def kinds_of(kernel: Kernel) -> str:
-    """A letter for each argument: tensors first, then scalars."""
-    kinds = scalar_kinds(kernel.group)
-    return "t" * len(kernel.buffers) + "".join("f" if kinds[s] is float else "i" for s in kernel.scalars)
-
-
-def launcher(library: ctypes.CDLL, kernel: Kernel) -> Launch:
+def launcher(library: ctypes.CDLL, kernel: CppLaunch) -> Launch:
     module = _module()
-    kinds = kinds_of(kernel)
     share = getattr(library, kernel.share) if kernel.share else None
-    if isinstance(module, Reason) or len(kinds) > 255:
-        return _through_ctypes(getattr(library, kernel.name), share, kinds, kernel)
-    items, work = (0, 0.0) if share is not None else (kernel.items, float(kernel.work))
+    if isinstance(module, Reason) or len(kernel.kinds) > 255:
+        return _through_ctypes(getattr(library, kernel.name), share, kernel)
     address = _address_of(getattr(library, kernel.name))
-    return module.Launcher(address, kinds, items, work, kernel.group.checks_indices, _address_of(share))
+    return module.Launcher(address, kernel.kinds, kernel.items, kernel.work, kernel.checks_indices, _address_of(share))
 
 
 def _address_of(function: Any) -> int:
@@ -120,10 +111,10 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
     return tuple(libraries)
 
 
-def _through_ctypes(function: Any, share: Any, kinds: str, kernel: Kernel) -> Launch:
+def _through_ctypes(function: Any, share: Any, kernel: CppLaunch) -> Launch:
     function.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
     function.restype = None
-    count = len(kinds)
+    kinds, count = kernel.kinds, len(kernel.kinds)
 
     def launch(*arguments: Any) -> None:
         error = (ctypes.c_int64 * 4)()
@@ -134,7 +125,7 @@ def _through_ctypes(function: Any, share: Any, kinds: str, kernel: Kernel) -> La
         ]
         tensors = [a.data_ptr() for a, k in zip(arguments, kinds, strict=True) if k == "t"]
         pointers = (ctypes.c_void_p * (count + 1))(*tensors, *map(ctypes.addressof, numbers), ctypes.addressof(error))
-        items = ctypes.c_long(0 if share is not None else kernel.items)
+        items = ctypes.c_long(kernel.items)
         if share is not None:
             share(pointers, ctypes.byref(items), ctypes.byref(ctypes.c_double()))
         function(pointers, 0, items.value)

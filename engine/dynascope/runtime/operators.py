@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from dynascope.loops.index import Extent
-from dynascope.loops.lower.layouts import result_layouts
+from dynascope.loops.layouts import result_layouts
 from dynascope.runtime.layouts import restrided
 from dynascope.sizes import Size, evaluate
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 
 from dynascope.codegen.cpp.prelude import prelude, random_numbers
-from dynascope.codegen.kernels import Kernel, Unit
-
-FLAGS = (
-    "-std=gnu++17", "-O2", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv",
-    "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fPIC", "-shared", "-w", "-nostdlib", "-lm", "-lgcc",
-)  # fmt: skip
-WIDEST = "-mprefer-vector-width=512"
-
+from dynascope.codegen.kernels import Kernel
+from dynascope.codegen.runnable import Unit
 
 KERNELS_IN_A_UNIT = 12
 """As many as take the system's compiler about half a second. Units are built side by side."""

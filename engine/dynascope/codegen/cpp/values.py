@@ -16,7 +16,6 @@ from dynascope.codegen.cpp.nest import Nest, appears_inside, contiguous
 from dynascope.codegen.cpp.types import ELEMENT, MEMORY, constant, vector
 from dynascope.loops.index import Index, Loaded, Quotient, Remainder, Symbol
 from dynascope.loops.nodes import (
-    READERS,
     Argument,
     Buffer,
     CheckIndex,
@@ -28,6 +27,7 @@ from dynascope.loops.nodes import (
     Reduce,
     Store,
 )
+from dynascope.loops.readers import READERS
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
 from dynascope.sizes import Size, is_constant

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from dynascope.loops.dtypes import is_lowered
+from dynascope.loops.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     creation,
     indexing,
@@ -22,7 +23,6 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     windows,
 )
 from dynascope.loops.lower.exact import is_exact
-from dynascope.loops.lower.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower.numbers import passed_as_number
 from dynascope.loops.lower.repeats import Repeats
 from dynascope.loops.lower.rules import ON_GPUS, RULES, Lowered, Lowering, NotLowered, Refused, view_of

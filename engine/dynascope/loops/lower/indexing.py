@@ -12,9 +12,10 @@ import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.index import Extent, Index
-from dynascope.loops.lower.layouts import broadcast, is_empty
+from dynascope.loops.layouts import broadcast, is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
-from dynascope.loops.nodes import Reader, ScatterNode, TensorView
+from dynascope.loops.nodes import ScatterNode, TensorView
+from dynascope.loops.readers import Reader
 from dynascope.sizes import is_constant, same
 
 aten = torch.ops.aten

@@ -7,7 +7,7 @@ import torch
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import compute_dtype
 from dynascope.loops.index import linear
-from dynascope.loops.lower.layouts import is_empty, row_major
+from dynascope.loops.layouts import is_empty, row_major
 from dynascope.loops.lower.reductions import element, mean_and_variance, reduction_nest
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
 from dynascope.loops.nodes import LoopNode, Result, TensorView

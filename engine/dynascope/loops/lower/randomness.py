@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from dynascope.loops.index import linear
-from dynascope.loops.lower.layouts import row_major
+from dynascope.loops.layouts import row_major
 from dynascope.loops.lower.rules import Lowered, Lowering, rule
 from dynascope.loops.nodes import ExternCall, ScalarInput
 from dynascope.random_numbers import DRAW_SEED, UNIFORM

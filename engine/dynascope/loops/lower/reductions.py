@@ -13,7 +13,7 @@ import torch
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import accumulator_dtype, compute_dtype
 from dynascope.loops.index import Extent
-from dynascope.loops.lower.layouts import is_empty
+from dynascope.loops.layouts import is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
 from dynascope.loops.nodes import ScanKind, TensorView
 from dynascope.sizes import is_constant, nominal, product

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.loops.lower.layouts import ResultLayout, result_layouts
+from dynascope.loops.layouts import ResultLayout, result_layouts
 from dynascope.sizes import Size
 
 HEADS, TAILS = 4, 2

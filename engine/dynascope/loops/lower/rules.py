@@ -16,7 +16,7 @@ from torch import fx
 from dynascope.loops.body import BodyBuilder, NestBuilder, Refused, Scalar
 from dynascope.loops.dtypes import is_lowered
 from dynascope.loops.index import Extent, Index
-from dynascope.loops.lower.layouts import ResultLayout, result_layouts
+from dynascope.loops.layouts import ResultLayout, result_layouts
 from dynascope.loops.nodes import Buffer, LoopNode, Node, Origin, Result, ScalarInput, TensorView
 from dynascope.sizes import Size, is_constant, product
 

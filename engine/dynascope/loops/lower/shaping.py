@@ -8,7 +8,7 @@ import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.index import Extent, Index, delinearize, linear, modulo
-from dynascope.loops.lower.layouts import is_empty, row_major
+from dynascope.loops.layouts import is_empty, row_major
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
 from dynascope.loops.lower.slices import clamped, inside
 from dynascope.sizes import is_constant, known

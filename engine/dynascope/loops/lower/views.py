@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dynascope.loops.index import Extent
-from dynascope.loops.lower.layouts import ResultLayout
+from dynascope.loops.layouts import ResultLayout
 from dynascope.loops.lower.rules import Lowering
 from dynascope.loops.lower.slices import clamped, wrapped
 from dynascope.loops.nodes import TensorView

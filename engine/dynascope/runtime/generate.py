@@ -1,0 +1,58 @@
+"""From an ATen graph to kernel text: lower, fuse, emit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+
+from dynascope.codegen.kernels import KernelModule
+from dynascope.codegen.module import emit
+from dynascope.codegen.reasons import EmitError
+from dynascope.codegen.target import Target
+from dynascope.loops.lower import lower
+from dynascope.loops.lower.repeats import find_repeats
+from dynascope.report.reason import Explanation
+from dynascope.runtime.clock import StageClock
+from dynascope.runtime.machine import this_machine
+from dynascope.runtime.reasons import GenerationFailed
+from dynascope.schedule.fusion import fuse
+from dynascope.schedule.groups import Schedule
+from dynascope.schedule.in_place import written_in_place
+from dynascope.schedule.last_writes import Mutations
+
+
+def generate(
+    graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock, mutations: Mutations, empties_its_list: bool
+) -> KernelModule | Explanation:
+    """The kernels' text; why there is none where a stage failed."""
+    value: Any = graph
+    stages = (
+        ("lower", lambda g: lower(g, example_inputs, options, find_repeats(g))),
+        ("fuse", lambda program: written_in_place(fuse(program, options, mutations), mutations)),
+        ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
+    )
+    for name, stage in stages:
+        try:
+            with clock(name):
+                value = stage(value)
+            if options is None or options.strict:
+                _verify(name, value)
+        except EmitError as error:
+            return error.reason.explain()
+        except Exception as error:
+            return GenerationFailed(name, f"{type(error).__name__}: {error}").explain()
+    return value
+
+
+def _verify(stage: str, made: Any) -> None:
+    """Raises `Invalid` where a stage broke a promise of what it makes. Read only in strict mode, and where nobody says in which."""
+    from dynascope.codegen.verifying import verify_wrapper
+    from dynascope.loops.verifying import verify_program
+    from dynascope.schedule.verifying import verify_schedule
+
+    {"lower": verify_program, "fuse": verify_schedule, "emit": verify_wrapper}[stage](made)
+
+
+def _target_of(schedule: Schedule) -> Target:
+    return this_machine(buffer.device for buffer in schedule.buffers.values())
