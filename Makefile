@@ -13,6 +13,9 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
+# Many tests start processes: where nothing keeps bytecode each compiles the engine anew, which takes longer than all else it does.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Not first, so that `make` alone runs the example.
 all: run
 
