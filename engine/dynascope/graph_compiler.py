@@ -223,8 +223,9 @@ def _grad_options(options: Options, region: str) -> GradOptions:
     compilers = options.backend
     if not isinstance(compilers, GraphCompilers):
         # Decomposed, an operator rounds in places where eager's kernel of it does not.
-        level: Level = "aten" if options.numerics == "strict" else "core"
-        return GradOptions(random=options.random, level=level, region=region)
+        is_strict = options.numerics == "strict"
+        level: Level = "aten" if is_strict else "core"
+        return GradOptions(random=options.random, level=level, recognizes_attention=not is_strict, region=region)
     return GradOptions(options.random, level=compilers.level, decompositions=compilers.decompositions, region=region)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
 
 aten = torch.ops.aten
-FLASH, EFFICIENT, CUDNN = 1, 2, 3
+MATH, FLASH, EFFICIENT, CUDNN = range(4)
 
 
 def attention(
@@ -45,7 +45,7 @@ def attention(
         "scale": scale,
         "enable_gqa": enable_gqa,
     }
-    choice = _attention_choice(device, query, key, value, masks)
+    choice = choice_of(device, query, key, value, masks)
     if device.type == "cpu" and choice == FLASH:
         mask = _additive_mask(attn_mask, query)
         return aten._scaled_dot_product_flash_attention_for_cpu(
@@ -73,7 +73,7 @@ def with_fused_dropout(query: torch.Tensor, key: torch.Tensor, value: torch.Tens
     return torch.matmul(kept, value).to(dtype)
 
 
-def _attention_choice(device: torch.device, query: Any, key: Any, value: Any, options: dict[str, Any]) -> int:
+def choice_of(device: torch.device, query: Any, key: Any, value: Any, options: dict[str, Any]) -> int:
     """Which kernel torch picks for tensors of these sizes, strides and dtypes on that device. Their elements do not matter."""
     with torch.utils._python_dispatch._disable_current_modes():
         like = lambda tensor: unread(tensor.shape, tensor.stride(), tensor.dtype, device).requires_grad_(tensor.requires_grad)  # noqa: E731

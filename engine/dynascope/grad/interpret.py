@@ -6,7 +6,8 @@ dropout its fused form, and `.to(device)` would see only "meta".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -26,18 +27,24 @@ from dynascope.grad.reasons import (
 from dynascope.grad.record import Recorder
 from dynascope.grad.tape import Origin
 from dynascope.grad.torch_rules import RULES
+from dynascope.grad.written_attention import WrittenAttention, run_attention
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.sizes import Size
 
 
-def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
+def run(
+    graph: fx.GraphModule, inputs: list[Any], recorder: Recorder, attentions: Mapping[fx.Node, WrittenAttention] = MappingProxyType({})
+) -> Any:
     """The outputs, as handles. Raises `DifferentiationRefused` with the node's name."""
     environment: dict[fx.Node, Any] = {}
+    left_out = {node for attention in attentions.values() for node in attention.between}
     remaining = iter(inputs)
     load = environment.__getitem__
     varies = any("size" in node.meta or "sizes" in node.meta for node in graph.graph.nodes if node.op == "placeholder")
     for node in graph.graph.nodes:
+        if node in left_out:
+            continue
         recorder.enter_node(origin_of(node))
         if node.op == "placeholder":
             environment[node] = next(remaining)
@@ -48,7 +55,7 @@ def run(graph: fx.GraphModule, inputs: list[Any], recorder: Recorder) -> Any:
             environment[node] = _attribute(graph, node.target)
         else:
             number = _number(node, load)
-            result = environment[node] = _run_node(node, load, recorder) if number is None else number
+            result = environment[node] = _run_node(node, load, recorder, attentions.get(node)) if number is None else number
             if varies and isinstance(result, torch.Tensor):
                 _describe_sizes(node, result, recorder)
     return ()
@@ -103,10 +110,13 @@ def _attribute(graph: fx.GraphModule, path: str) -> Any:
     return value
 
 
-def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder) -> Any:
-    arguments, keywords = fx.node.map_arg(node.args, load), fx.node.map_arg(node.kwargs, load)
+def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder, attention: WrittenAttention | None) -> Any:
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
     try:
+        if attention is not None:
+            with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):
+                return run_attention(attention, load, recorder)
+        arguments, keywords = fx.node.map_arg(node.args, load), fx.node.map_arg(node.kwargs, load)
         _refuse_by_name(node, name)
         written = _writes(keywords.get("out"), recorder)
         with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):

@@ -24,6 +24,7 @@ from dynascope.grad.outputs import Overlap, Results, describe_results
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
 from dynascope.grad.trails import Trail
+from dynascope.grad.written_attention import written_attentions
 from dynascope.meta_kernels import kernel_flags
 from dynascope.meta_kernels.autocast import AutocastState
 from dynascope.meta_kernels.torch_warnings import noted
@@ -91,6 +92,7 @@ class Recorded:
 def record(program: Program, overlap: Overlap = lambda index, history: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
     options = program.options
+    attentions = written_attentions(program.graph) if options.recognizes_attention else {}
     recorder = Recorder(table_for(options), program.main_device, trail, options.decompositions)
     with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
@@ -99,7 +101,7 @@ def record(program: Program, overlap: Overlap = lambda index, history: None, tra
             (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
         ]
         with _keeping_noted(recorder):
-            outputs = run(program.graph, handles, recorder)
+            outputs = run(program.graph, handles, recorder, attentions)
         _check_metadata(program.names, handles, before)
         results = describe_results(recorder, program.names, program.inputs, handles, before, outputs, overlap, program.grad_mode)
     return Recorded(recorder, values, leaves, handles, results)
