@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FEWEST_KEYS = 128
 """Below, scores are small, and a kernel for them is as fast."""
+FEWEST_KEYS_OF_FLOATS = 1024
+"""On a GPU, with a backward pass: of 32 bits its kernel takes longer than what is written, and fewer scores take little memory."""
 BLOCKS = -1e8
 """A number this low, filled in, leaves nothing of a weight, and of a row of nothing else equal ones."""
 PRODUCTS = {operator.matmul, torch.matmul, torch.bmm, torch.einsum, "matmul", "bmm", "__matmul__"}
@@ -286,6 +288,8 @@ def _fits(found: WrittenAttention, scores: fx.Node, end: fx.Node) -> bool:
     if not _have_one_history(tensors) or len({"made_again" in node.meta for node in (*found.between, end)}) > 1:
         return False
     mask = None
+    if found.mask is not None and math.isfinite(found.mask.fill) and found.mask.fill < torch.finfo(query.dtype).min:
+        return False  # eager raises
     if found.mask is not None:
         mask = found.mask.node.meta.get("example_value")
         if not isinstance(mask, torch.Tensor) or mask.dtype is not torch.bool or mask.dim() > rank:
@@ -293,6 +297,8 @@ def _fits(found: WrittenAttention, scores: fx.Node, end: fx.Node) -> bool:
         if any(have not in (1, wanted) for have, wanted in zip(reversed(mask.shape), reversed(products.shape), strict=False)):
             return False
     device = end.meta["device"]
+    if device.type == "cuda" and query.dtype is torch.float32 and result.requires_grad and key.shape[-1] < FEWEST_KEYS_OF_FLOATS:
+        return False
     if any(node.meta.get("device") != device for node in _operands(found)) or device.type not in ("cpu", "cuda"):
         return False
     operands = (query, key.mT, value)
