@@ -73,7 +73,7 @@ class _Writer:
         if isinstance(value, torch.Tensor):
             return (
                 f"{value.dtype}{tuple(value.shape)}{value.stride()}{value.storage_offset()}{value.layout}{value.device}"
-                f"{value.is_conj()}{value.is_neg()}"
+                f"{value.is_neg()}{value.dtype.is_complex and value.is_conj()}"
             )
         if isinstance(value, (tuple, list)):
             return f"{'[' if isinstance(value, list) else '('}{','.join(map(self.value, value))}]"
