@@ -7,7 +7,7 @@ import pytest
 import torch
 from dynascope.loops.lower import lower
 from dynascope.loops.lower.repeats import find_repeats
-from dynascope.runtime import compile_aten
+from dynascope.runtime import generate
 from dynascope.schedule.fusion import fuse
 from torch import nn
 from torch.nn import functional as F
@@ -140,7 +140,7 @@ def made(name: str) -> nn.Module:
 @pytest.mark.parametrize(("name", "dynamic"), [*((name, None) for name in MODELS), ("dropout", True), ("a bias for all", True)])
 def test_results_are_those_of_the_whole_graph(name, dynamic, monkeypatch):
     ours = run(made(name), dynamic)
-    monkeypatch.setattr(compile_aten, "find_repeats", lambda graph: None)
+    monkeypatch.setattr(generate, "find_repeats", lambda graph: None)
     whole = run(made(name), dynamic)
     assert all(map(torch.equal, ours, whole))
 
@@ -152,7 +152,7 @@ def graphs_of(model: nn.Module, monkeypatch) -> list:
         found.append(graph)
         return find_repeats(graph)
 
-    monkeypatch.setattr(compile_aten, "find_repeats", noted)
+    monkeypatch.setattr(generate, "find_repeats", noted)
     run(model)
     return found
 
