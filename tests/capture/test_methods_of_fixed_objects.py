@@ -2,7 +2,9 @@
 program's as those of any object: what they do is done at each call, and what they read is asked."""
 
 import enum
+import math
 import types
+import typing
 
 import pytest
 import torch
@@ -66,6 +68,28 @@ def test_they_run_at_each_call(name, make):
     setattr(type(thing) if isinstance(thing, type) else type(thing).__mro__[1], name, lambda self, *others: method(self, *others))
     f(X)
     assert len(told) == 2 * once
+
+
+class Pair(typing.NamedTuple):
+    """Its methods are set by the test."""
+
+    first: int = 1
+
+
+@pytest.mark.parametrize("name, use", {"__int__": int, "__float__": float, "__rdivmod__": METHODS["__rdivmod__"][0]}.items())
+def test_those_of_a_named_tuple_too(name, use, monkeypatch):
+    monkeypatch.setattr(Pair, name, METHODS[name][1], raising=False)
+    f = compile(lambda x: (x + 1, use(Pair())), fullgraph=True)
+    for KNOWN["n"] in (1, 2):
+        assert f(X)[1] == use(Pair())
+
+
+@pytest.mark.expects("foreign-call")
+def test_mathematics_asks_them():
+    member = member_with({"__floor__": lambda self: KNOWN["n"]})
+    f = compile(lambda x: (x + 1, math.floor(member)))
+    for KNOWN["n"] in (1, 2):
+        assert f(X)[1] == KNOWN["n"]
 
 
 def test_a_member_takes_its_words_from_the_library():

@@ -124,6 +124,7 @@ AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(iter(collections.OrderedDict())): lambda items: iter(collections.OrderedDict(enumerate(items)).values()),
     itertools.islice: lambda items: itertools.islice(items, len(items)),
     itertools.repeat: lambda items: itertools.repeat(items[0] if items else None, len(items)),
+    type(iter(int, 0)): lambda items: iter(iter(items).__next__, object()),
 }
 """Iterators of the same class over what is left. Others become an iterator over a tuple."""
 COPIED = (int, float, complex, str, bytes)

@@ -19,6 +19,7 @@ from dynascope.capture.values import (
     FunctionValue,
     MethodValue,
     PartialValue,
+    TupleValue,
     Value,
 )
 from dynascope.capture.world import note
@@ -104,11 +105,11 @@ def has_python_method(cls: type, name: str) -> bool:
 
 
 def has_own_method(value: Value, *names: str) -> bool:
-    """Whether a fixed object (a class with a metaclass, a member of an enum) has one of these special methods from the program: it is
-    followed then as any object's is. What the library's own `Enum` and `EnumType` do is computed."""
-    if type(value) is not ConstantValue:
+    """Whether a fixed object (a class with a metaclass, a member of an enum, a named tuple) has one of these special methods from the
+    program: it is followed then as any object's is. What the library's own `Enum` and `EnumType` do is computed."""
+    if type(value) not in (ConstantValue, TupleValue):
         return False
-    kind = type(value.value)
+    kind = value.python_type
     return bool(kind.__flags__ & HEAP_TYPE) and any(_is_own(kind, name) for name in names)
 
 
