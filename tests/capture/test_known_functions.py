@@ -119,6 +119,19 @@ def test_what_is_left_to_find_is_of_the_same_class_behind_a_break():
         assert type(found) is type(expected) and [m.span() for m in found] == [m.span() for m in expected]
 
 
+@pytest.mark.parametrize("known", [range(7, -5, -3), range(0), range(2**70, 2**70 + 2), "abc", "\u0101b", b"ab"])
+def test_iterators_by_their_method(known):
+    def f(x):
+        found = known.__iter__()
+        next(found, None)
+        return x + 1, found
+
+    compiled = dynascope.compile(f, fullgraph=True)
+    for _ in range(2):
+        found, expected = compiled(torch.ones(2))[1], f(torch.ones(2))[1]
+        assert type(found) is type(expected) and list(found) == list(expected)
+
+
 @pytest.mark.expects("foreign-call")
 def test_a_scanner_remembers_where_it_is():
     def f(x):

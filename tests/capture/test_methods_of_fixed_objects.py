@@ -2,6 +2,7 @@
 program's as those of any object: what they do is done at each call, and what they read is asked."""
 
 import enum
+import functools
 import math
 import types
 import typing
@@ -140,3 +141,32 @@ def test_another_function_answers_for_a_module():
     assert f(X).tolist() == [3, 4, 5]
     library.__getattr__ = lambda name: 10
     assert f(X).tolist() == [10, 11, 12]
+
+
+def test_what_is_put_beside_a_partial():
+    def scaled(x, by):
+        "of the function"
+        return x * by
+
+    twice = functools.partial(scaled, by=2)
+    f = compile(lambda x: (twice(x), getattr(twice, "__name__", "no name"), hasattr(twice, "note") and twice.note), fullgraph=True)
+    assert f(X)[1:] == ("no name", False)
+    functools.update_wrapper(twice, scaled)
+    assert f(X)[1:] == ("scaled", False)
+    for twice.note in (1, 2):
+        assert f(X)[1:] == ("scaled", twice.note)
+
+
+def test_positions_that_a_class_declares_for_patterns():
+    class Pair:
+        __match_args__ = ("left", "right")
+        left, right = 1, 2
+
+    def f(x):
+        match Pair():
+            case Pair(first, second):
+                return x * first - second
+
+    compiled = compile(f, fullgraph=True)
+    for Pair.__match_args__ in (("left", "right"), ("right", "left")):
+        assert torch.equal(compiled(X), f(X))

@@ -117,7 +117,7 @@ def convert_text(machine: Machine, conversion: str | None, value: Value) -> Valu
     value = machine.known(value)
     if isinstance(value, InstanceValue) or (isinstance(value, TupleValue) and has_own_text(value.cls)):
         return instance_text(machine, conversion, value)
-    if has_own_method(value, "__str__", "__repr__"):
+    if isinstance(value, ConstantValue) and has_own_method(value, "__str__", "__repr__"):
         return fixed_text(machine, conversion, value)
     known = constant_of(value)
     if type(known) is NotConstant:
@@ -186,7 +186,7 @@ def format_text(machine: Machine, value: Value, specification: Value) -> Value:
             made = machine.call_now(special(machine, value, "__format__"), [specification])
             return as_text(machine, made)
         return format_text(machine, instance_text(machine, "str", value), specification)
-    if has_own_method(value, "__format__", "__str__", "__repr__"):
+    if isinstance(value, ConstantValue) and has_own_method(value, "__format__", "__str__", "__repr__"):
         if has_python_method(value.python_type, "__format__"):
             return as_text(machine, machine.call_now(special(machine, value, "__format__"), [specification]))
         if texts.is_empty(specification):  # what C formats, it asks for its text then
