@@ -78,3 +78,11 @@ def test_what_torch_takes_for_the_reduction_is_its_own():
 def test_what_it_does_not_take_is_left_to_torch():
     with pytest.raises(RuntimeError):
         compile(lambda x: F.ctc_loss(x.half(), TARGETS, LENGTHS, LENGTHS // 3))(X)
+
+
+@pytest.mark.expects("missing-meta-kernel")
+@pytest.mark.parametrize("given", [(-2.0,), (1, 2, 3, 4, 5, 6, 7, 8)])
+def test_a_call_with_other_arguments_is_refused_by_torch(given):
+    compiled = compile(lambda x: torch.ctc_loss(x, *given), backend="eager")
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        compiled(torch.ones(2))

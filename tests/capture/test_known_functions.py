@@ -94,6 +94,54 @@ def test_a_pattern_that_is_replaced():
     assert compiled(torch.ones(2))[1] == "ab-"
 
 
+def test_what_is_found_is_found_at_each_call():
+    def f(x):
+        found = LAYER.finditer(NAME * 3)
+        first = next(found).group()
+        return x + 1, first, [match.span() for match in found], type(found).__name__, list(NAME.__iter__())
+
+    compiled = dynascope.compile(f, fullgraph=True)
+    for _ in range(2):
+        assert compiled(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+@pytest.mark.expects("print-call")
+def test_what_is_left_to_find_is_of_the_same_class_behind_a_break():
+    def f(x):
+        found = LAYER.finditer(NAME * 3)
+        next(found)
+        print(end="")
+        return x + 1, found
+
+    compiled = dynascope.compile(f)
+    for _ in range(2):
+        found, expected = compiled(torch.ones(2))[1], f(torch.ones(2))[1]
+        assert type(found) is type(expected) and [m.span() for m in found] == [m.span() for m in expected]
+
+
+@pytest.mark.parametrize("known", [range(7, -5, -3), range(0), range(2**70, 2**70 + 2), "abc", "\u0101b", b"ab"])
+def test_iterators_by_their_method(known):
+    def f(x):
+        found = known.__iter__()
+        next(found, None)
+        return x + 1, found
+
+    compiled = dynascope.compile(f, fullgraph=True)
+    for _ in range(2):
+        found, expected = compiled(torch.ones(2))[1], f(torch.ones(2))[1]
+        assert type(found) is type(expected) and list(found) == list(expected)
+
+
+@pytest.mark.expects("foreign-call")
+def test_a_scanner_remembers_where_it_is():
+    def f(x):
+        scanner = LAYER.scanner(NAME * 2)
+        return x + 1, scanner.search().span(), scanner.search().span()
+
+    compiled = dynascope.compile(f)
+    assert [compiled(torch.ones(2))[1:] for _ in range(2)] == [f(torch.ones(2))[1:]] * 2
+
+
 def test_a_warning_from_the_command_line():
     """Functions given on the command line have no module that a loader could read."""
     text = (

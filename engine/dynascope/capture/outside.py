@@ -400,7 +400,7 @@ class Outside:
         arguments = self.realize(object.args, AttributeSource(source, "args"))
         keywords = self.realize(object.keywords, AttributeSource(source, "keywords"))
         value = PartialValue(function, arguments.items, {key: item for key, (_, item) in keywords.items.items()})
-        value.source = source
+        value.source, value.object = source, object
         return value
 
     def _compiled(self, object: Any, source: Source) -> Value:

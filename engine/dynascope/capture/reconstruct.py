@@ -113,6 +113,12 @@ def _exhausted() -> dict[type, Callable[[], Any]]:
     return {type(make()): make for make in makers}
 
 
+def range_of(items: tuple[int, ...]) -> range:
+    """The range that gives these numbers."""
+    step = items[1] - items[0] if len(items) > 1 else 1
+    return range(items[0], items[-1] + step, step) if items else range(0)
+
+
 EXHAUSTED = _exhausted()
 AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed([])): lambda items: reversed(list(items[::-1])),
@@ -124,6 +130,10 @@ AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(iter(collections.OrderedDict())): lambda items: iter(collections.OrderedDict(enumerate(items)).values()),
     itertools.islice: lambda items: itertools.islice(items, len(items)),
     itertools.repeat: lambda items: itertools.repeat(items[0] if items else None, len(items)),
+    type(iter(int, 0)): lambda items: iter(iter(items).__next__, object()),
+    **{type(iter(each)): lambda items: iter(range_of(items)) for each in (range(0), range(2**70))},
+    **{type(iter(each)): lambda items, each=each: iterator_at(each + "".join(items), 1) for each in ("a", "\u0101")},
+    type(iter(b"")): lambda items: iter(bytes(items)),
 }
 """Iterators of the same class over what is left. Others become an iterator over a tuple."""
 COPIED = (int, float, complex, str, bytes)

@@ -684,12 +684,13 @@ class SuperValue(Value):
 
 
 class PartialValue(Value):
-    """`functools.partial` made inside or read from outside."""
+    """`functools.partial` made inside or read from outside (`object`)."""
 
-    __slots__ = ("arguments", "function", "keywords")
+    __slots__ = ("arguments", "function", "keywords", "object")
 
     def __init__(self, function: Value, arguments: tuple[Value, ...], keywords: dict[str, Value]) -> None:
         self.function, self.arguments, self.keywords, self.source = function, arguments, keywords, None
+        self.object: Any = None
 
     @property
     def python_type(self) -> type:

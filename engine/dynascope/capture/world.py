@@ -29,6 +29,12 @@ def note(space: dict | type, name: str, found: Any) -> None:
         _current.log.note(space, name, found)
 
 
+def note_type(space: type, name: str, found: Any) -> None:
+    """That `space` leads from `name` to something of the type of `found` is assumed: that it hides nothing that instances hold."""
+    if _current.log is not None:
+        _current.log.note_type(space, name, found)
+
+
 def note_all(space: type, names: dict[str, Any]) -> None:
     """The same of many names: `names` has what each is expected to lead to."""
     if _current.log is not None:

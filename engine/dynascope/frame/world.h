@@ -4,7 +4,7 @@
    ones are watched, and the watcher counts. Where the version moved, the space's names are looked up again; if they lead where
    they led, the new version is remembered, so that a change of anything else in the space costs one such look. */
 
-typedef enum { NAME_ABSENT, NAME_IDENTICAL, NAME_WEAKLY_IDENTICAL, NAME_EQUAL } NameKind;
+typedef enum { NAME_ABSENT, NAME_IDENTICAL, NAME_WEAKLY_IDENTICAL, NAME_EQUAL, NAME_OF_TYPE } NameKind;
 
 typedef struct {
     int kind;
@@ -132,6 +132,8 @@ name_holds(const WorldName *name, PyObject *found)
         return found == name->expected;
     case NAME_WEAKLY_IDENTICAL:
         return found != NULL && found != Py_None && ((PyWeakReference *)name->expected)->wr_object == found;
+    case NAME_OF_TYPE:
+        return found != NULL && (PyObject *)Py_TYPE(found) == name->expected;
     default:
         return found != NULL && constants_equal(found, name->expected) == 1;
     }
@@ -197,7 +199,7 @@ parse_name(PyObject *row, WorldName *name)
     if (!PyArg_ParseTuple(row, "UiO", &name->name, &name->kind, &name->expected)) {
         return -1;
     }
-    bool is_wrong = name->kind < NAME_ABSENT || name->kind > NAME_EQUAL
+    bool is_wrong = name->kind < NAME_ABSENT || name->kind > NAME_OF_TYPE
         || (name->kind == NAME_WEAKLY_IDENTICAL && !PyWeakref_Check(name->expected));
     if (is_wrong) {
         PyErr_SetString(PyExc_TypeError, "a name, absent or with what it leads to, is expected");

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynascope.guards.guard import Equals, IdentityIs, Predicate, describe_object, short_repr
+from dynascope.guards.guard import Equals, IdentityIs, Predicate, TypeIs, describe_object, short_repr
 
 ABSENT = object()
 """In place of a value: the space has no such name."""
@@ -37,13 +37,18 @@ class WorldLog:
         if isinstance(space, type) and space.__flags__ & _IMMUTABLE_CLASS or type(name) is not str:
             return
         _, names = self._spaces.setdefault(id(space), (space, {}))
-        if name not in names:
+        if name not in names or isinstance(names[name], TypeIs):
             names[name] = expected(found)
+
+    def note_type(self, space: type, name: str, found: Any) -> None:
+        """What `space` leads to from `name` is of the type of `found`: which one it is, and what it holds, nobody asked."""
+        names = self._spaces.setdefault(id(space), (space, {}))[1]
+        names.setdefault(name, TypeIs(type(found)))
 
     def note_all(self, space: type, names: dict[str, Any]) -> None:
         """Many names at once, with what is expected of each."""
         known = self._spaces.setdefault(id(space), (space, {}))[1]
-        known.update((name, wanted) for name, wanted in names.items() if name not in known)
+        known.update((name, wanted) for name, wanted in names.items() if name not in known or isinstance(known[name], TypeIs))
 
     def spaces(self) -> tuple[tuple[Space, tuple[tuple[str, Any], ...]], ...]:
         return tuple((space, tuple(names.items())) for space, names in self._spaces.values())
@@ -118,7 +123,7 @@ def world_operand(predicate: WorldIs) -> tuple:
     return tuple((space, tuple(_row(name, wanted) for name, wanted in names), order) for (space, names), order in spaces)
 
 
-_ABSENT, _IDENTICAL, _WEAKLY_IDENTICAL, _EQUAL = range(4)
+_ABSENT, _IDENTICAL, _WEAKLY_IDENTICAL, _EQUAL, _OF_TYPE = range(5)
 
 
 def _row(name: str, wanted: Any) -> tuple[str, int, Any]:
@@ -126,6 +131,8 @@ def _row(name: str, wanted: Any) -> tuple[str, int, Any]:
         return name, _ABSENT, None
     if isinstance(wanted, Equals):
         return name, _EQUAL, wanted.value
+    if isinstance(wanted, TypeIs):
+        return name, _OF_TYPE, wanted.type
     if isinstance(wanted.target, weakref.ref):
         return name, _WEAKLY_IDENTICAL, wanted.target
     return name, _IDENTICAL, wanted.target()

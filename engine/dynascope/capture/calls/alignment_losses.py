@@ -60,7 +60,10 @@ def loss(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 def by_name(arguments: Arguments, keywords: Keywords, reduction: Value) -> dict[str, Value]:
     given = {"blank": ConstantValue(0), "reduction": reduction, "zero_infinity": FALSE}
-    return given | dict(zip(NAMES, arguments, strict=False)) | keywords
+    given |= dict(zip(NAMES, arguments, strict=False)) | keywords
+    if len(arguments) > len(NAMES) or given.keys() != set(NAMES):
+        raise refusal()  # torch says what is wrong with such a call
+    return given
 
 
 def refusal() -> Break:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.attributes import PYBIND_METHOD, of_constant, special
-from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
+from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.reasons import (
     DebuggerCall,
     ForeignCall,
@@ -369,6 +370,8 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
         return varying
     if writes_text(thing) and (varying := texts.call(machine, thing, arguments, keywords)) is not None:
         return varying
+    if is_asked_by_mathematics(machine, thing, arguments):
+        raise Break(foreign(machine, thing))
     known, named = constants_of(machine, arguments, keywords)
     for value in (*known, *named.values()):
         if type(value) is NotConstant:
@@ -379,7 +382,20 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
                     ForeignCall(callee(machine.expression()) or name_of(thing), "it needs the value of a tensor")
                 )
             raise Break(foreign(machine, thing))
-    return value_of(compute(machine, thing, known, named).value)
+    made = compute(machine, thing, known, named).value
+    if type(made) is SCANNER:  # it remembers where it is
+        raise Break(foreign(machine, thing))
+    return value_of(made)
+
+
+def is_asked_by_mathematics(machine: Machine, thing: Any, arguments: Arguments) -> bool:
+    """Whether the program has its own answer to `math.floor(level)`, `math.sqrt(level)`."""
+    names = ("__trunc__", "__floor__", "__ceil__", "__float__", "__index__")
+    is_mathematics = getattr(thing, "__module__", None) in ("math", "_operator")
+    return is_mathematics and any(has_own_method(machine.realize(each), *names) for each in arguments)
+
+
+SCANNER = type(re.compile("").scanner(""))
 
 
 def constants_of(machine: Machine, arguments: Arguments, keywords: Keywords) -> tuple[tuple, dict[str, Any]]:

@@ -14,7 +14,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.library_checks import goes_on_in_caller
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.attributes import special
-from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
+from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises, TextOfTensor
 from dynascope.capture.signals import Break
@@ -51,10 +51,10 @@ def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords
             return machine.sizes.compute(cls, (value,)) or machine.known(value)
     if isinstance(value, SymbolicNumber) and value.python_type is cls:
         return value
-    if isinstance(value, InstanceValue):
-        name = f"__{cls.__name__}__"
-        if lookup(value.cls, name) is MISSING or len(arguments) + len(keywords) > 1:
-            raise Break(ForeignValue(value.cls.__name__, machine.expression()))
+    name = f"__{cls.__name__}__"
+    if isinstance(value, InstanceValue) or has_own_method(value, name):
+        if lookup(value.python_type, name) is MISSING or len(arguments) + len(keywords) > 1:
+            raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
         made = machine.known(machine.call_now(special(machine, value, name), []))
         if not (isinstance(made, ConstantValue) and type(made.value) is cls):
             raise Break(ProgramRaises("TypeError", machine.expression()))
@@ -117,6 +117,8 @@ def convert_text(machine: Machine, conversion: str | None, value: Value) -> Valu
     value = machine.known(value)
     if isinstance(value, InstanceValue) or (isinstance(value, TupleValue) and has_own_text(value.cls)):
         return instance_text(machine, conversion, value)
+    if isinstance(value, ConstantValue) and has_own_method(value, "__str__", "__repr__"):
+        return fixed_text(machine, conversion, value)
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(_no_text(machine, known.value))
@@ -138,6 +140,17 @@ def instance_text(machine: Machine, conversion: str, value: InstanceValue | Tupl
         if not any(type(each) is NotConstant for each in known):
             return compute(machine, CONVERSIONS[conversion], (error_of(machine, value.cls, known),))
     raise Break(ForeignValue(value.cls.__name__, machine.expression()))
+
+
+def fixed_text(machine: Machine, conversion: str, value: ConstantValue) -> Value:
+    """The text of a class or of a member of an enum that has words of its own."""
+    kind = type(value.value)
+    for name in ("__str__", "__repr__") if conversion == "str" else ("__repr__",):
+        if has_python_method(kind, name):
+            return as_text(machine, machine.call_now(special(machine, value, name), []))
+        if lookup(kind, name) is not object.__str__:
+            break
+    return compute(machine, CONVERSIONS[conversion], (value.value,))
 
 
 def error_of(machine: Machine, cls: type[BaseException], arguments: list) -> BaseException:
@@ -173,6 +186,11 @@ def format_text(machine: Machine, value: Value, specification: Value) -> Value:
             made = machine.call_now(special(machine, value, "__format__"), [specification])
             return as_text(machine, made)
         return format_text(machine, instance_text(machine, "str", value), specification)
+    if isinstance(value, ConstantValue) and has_own_method(value, "__format__", "__str__", "__repr__"):
+        if has_python_method(value.python_type, "__format__"):
+            return as_text(machine, machine.call_now(special(machine, value, "__format__"), [specification]))
+        if texts.is_empty(specification):  # what C formats, it asks for its text then
+            return fixed_text(machine, "str", value)
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(_no_text(machine, known.value))
@@ -198,8 +216,8 @@ def by_operator(machine: Machine, function: Any, tensor_function: Any, name: str
         from dynascope.capture.calls.tensors import apply_function
 
         return apply_function(machine, tensor_function, arguments, {})
-    if isinstance(value, InstanceValue):
-        if lookup(value.cls, name) is MISSING:
+    if isinstance(value, InstanceValue) or has_own_method(value, name):
+        if lookup(value.python_type, name) is MISSING:
             raise Break(ProgramRaises("TypeError", machine.expression()))
         return machine.call(special(machine, value, name), arguments[1:])
     return compute(machine, function, tuple(machine.object_of(each) for each in arguments))
@@ -217,9 +235,10 @@ def pow_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     left, right = (machine.realize(each) for each in arguments)
     known = constant_of(left), constant_of(right)
-    if not any(type(each) is NotConstant for each in known):
+    are_own = has_own_method(left, "__divmod__") or has_own_method(right, "__rdivmod__")
+    if not are_own and not any(type(each) is NotConstant for each in known):
         return value_of(compute(machine, divmod, known).value)
-    if InstanceValue in (type(left), type(right)):
+    if are_own or InstanceValue in (type(left), type(right)):
         return operators.by_methods(machine, operators.DIVMOD, left, right)
     if TensorValue in (type(left), type(right)):
         raise fails_like(machine, divmod, left, right)

@@ -24,6 +24,7 @@ from dynascope.capture.protocols.classes import (
     MISSING,
     OWN_CLASS,
     class_source,
+    has_own_method,
     has_python_method,
     is_callable,
     is_made,
@@ -83,7 +84,7 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         return machine.sizes.value(machine.extents.sizes(value)[0])
     if isinstance(value, ArrayValue) and value.tensor.example.dim():
         return machine.sizes.value(machine.extents.sizes(value.tensor)[0])
-    if isinstance(value, ConstantValue):
+    if isinstance(value, ConstantValue) and not has_own_method(value, "__len__"):
         return compute(machine, len, (value.value,))
     check_elements(machine, value)
     if lookup(value.python_type, "__len__") is MISSING:
@@ -206,7 +207,7 @@ def is_subclass(machine: Machine, cls: type, classes: Value, value: Value | None
     if value is None and has_own_check(known, "__subclasscheck__"):
         return ask_class(machine, known, "__subclasscheck__", machine.outside.fixed(cls, cls.__name__))
     if answers_itself(known):
-        raise Break(ForeignValue(known.__name__, machine.expression()))
+        raise Break(ForeignValue(getattr(known, "__name__", type(known).__name__), machine.expression()))
     if isinstance(known, tuple):
         return any(is_subclass(machine, cls, ConstantValue(each), value) for each in known)
     if isinstance(value, TensorValue) and type(known) is type(torch.FloatTensor):
@@ -286,7 +287,7 @@ def finds_its_copy(machine: Machine, value: Value) -> bool:
 @meaning(hash)
 def hash_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0])
-    if isinstance(value, InstanceValue) and has_python_method(value.cls, "__hash__"):
+    if isinstance(value, InstanceValue) and has_python_method(value.cls, "__hash__") or has_own_method(value, "__hash__"):
         given = constant_of(machine.known(machine.call_now(attributes.special(machine, value, "__hash__"), [])))
         if isinstance(given, int):
             return compute(machine, hash, (type("Hashed", (), {"__hash__": lambda self: given})(),))

@@ -20,6 +20,7 @@ from dynascope.capture.values import (
     TRUE,
     ConstantValue,
     DictValue,
+    IteratorValue,
     ListValue,
     NotConstant,
     SetValue,
@@ -87,6 +88,8 @@ def value_of(thing: Any) -> Value:
     if kind in (set, frozenset):
         same = SetRecipe(frozenset, (thing,)) if kind is frozenset else None
         return SetValue({item: value_of(item) for item in thing}, kind, recipe=same)
+    if hasattr(kind, "__next__"):
+        return IteratorValue([value_of(item) for item in thing], cls=kind)
     if kind is slice:
         return SliceValue((value_of(thing.start), value_of(thing.stop), value_of(thing.step)))
     return ConstantValue(thing)

@@ -7,7 +7,7 @@ from typing import Any
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes, items
-from dynascope.capture.protocols.classes import has_python_method
+from dynascope.capture.protocols.classes import has_python_method, is_made
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.length_hints import listed
@@ -27,8 +27,10 @@ from dynascope.capture.values import (
     Value,
     boolean,
 )
+from dynascope.capture.world import note
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
+from dynascope.guards.world import look_up
 
 
 @operation("BUILD_TUPLE")
@@ -214,6 +216,8 @@ def match_class(machine: Machine, frame: Frame, instruction: Instruction) -> Val
         return NONE
     positional = instruction.argument
     declared = getattr(cls.value, "__match_args__", None)
+    if not is_made(cls.value):
+        note(cls.value, "__match_args__", look_up(cls.value, "__match_args__"))
     asked = [*(declared[:positional] if type(declared) is tuple else ()), *(machine.object_of(name) for name in names.items)]
     if type(declared) not in (tuple, type(None)) or len(set(asked)) < len(asked) or not all(type(each) is str for each in asked):
         raise Break(ProgramRaises("TypeError", machine.expression()))

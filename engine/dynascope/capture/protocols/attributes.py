@@ -27,6 +27,7 @@ from dynascope.capture.protocols.classes import (
     OWN_CLASS,
     acts_as,
     descriptor_source,
+    has_own_method,
     has_python_method,
     is_data_descriptor,
     is_made,
@@ -74,7 +75,7 @@ from dynascope.capture.values import (
     Value,
     own_dictionary,
 )
-from dynascope.capture.world import note
+from dynascope.capture.world import note, note_type
 from dynascope.guards.guard import HasNoKey
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, ModuleMemberSource
 from dynascope.guards.state_calls import CallReturns, Setting
@@ -184,6 +185,8 @@ def own_attribute(machine: Machine, value: Value, name: str) -> Any:
         return bind(machine, with_attributes(machine, value) if name == "__dict__" else value, name, entry)
     own = instance_attribute(machine, holder, name) if isinstance(holder, InstanceValue) else attribute_outside(machine, value, name)
     if own is not None:
+        if entry is not MISSING and not is_made(cls):
+            note_type(cls, name, entry)  # a property in its place would come before what the instance holds
         return own
     if (written := written_in_class(machine, cls, name)) is not None:
         guard_not_shadowed(machine, value, name)
@@ -381,6 +384,8 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
             return machine.call(property_part(machine, value, name, "fget"), [value])
     if entry is MISSING and name not in own and lookup(type(thing), "__getattr__") is MISSING:
         raise missing(machine, value, name)
+    if entry is MISSING and name not in own and has_own_method(value, "__getattr__"):
+        return machine.call(special(machine, value, "__getattr__"), [ConstantValue(name)])
     try:
         found = getattr(thing, name)
     except AttributeError as error:
@@ -429,8 +434,9 @@ def of_module(machine: Machine, value: ConstantValue, name: str) -> Value:
 
 def computed_by_module(machine: Machine, value: ConstantValue, name: str, found: Any) -> Any:
     """What the module's class, or a `__getattr__`, answers: the class's own is read, a module's is taken to answer alike."""
-    kind = type(value.value)
-    note(vars(value.value), name, ABSENT)
+    kind, names = type(value.value), vars(value.value)
+    note(names, name, ABSENT)
+    note(names, "__getattr__", names.get("__getattr__", ABSENT))
     entry = lookup(kind, name)
     if kind is not types.ModuleType and entry is not MISSING:
         return bind(machine, value, name, entry)

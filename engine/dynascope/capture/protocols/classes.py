@@ -13,11 +13,13 @@ from dynascope.capture.places import FUNCTION_TYPES, is_library_name
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    HEAP_TYPE,
     ConstantValue,
     DescriptorValue,
     FunctionValue,
     MethodValue,
     PartialValue,
+    TupleValue,
     Value,
 )
 from dynascope.capture.world import note
@@ -102,6 +104,19 @@ def has_python_method(cls: type, name: str) -> bool:
     return entry is not MISSING and not isinstance(entry, NATIVE)
 
 
+def has_own_method(value: Value, *names: str) -> bool:
+    """Whether a fixed object (a class with a metaclass, a member of an enum, a named tuple) has one of these special methods from the
+    program: it is followed then as any object's is. What the library's own `Enum` and `EnumType` do is computed."""
+    if type(value) not in (ConstantValue, TupleValue):
+        return False
+    kind = value.python_type
+    return bool(kind.__flags__ & HEAP_TYPE) and any(_is_own(kind, name) for name in names)
+
+
+def _is_own(kind: type, name: str) -> bool:
+    return has_python_method(kind, name) and not is_library_name(owner_of(kind, name).__module__)
+
+
 NATIVE = (
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, types.MemberDescriptorType, types.BuiltinFunctionType),
@@ -116,7 +131,7 @@ def acts_as(entry: Any, kind: type, method: str = "__get__") -> bool:
 
 def is_data_descriptor(entry: Any) -> bool:
     kind = type(entry)
-    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+    return lookup(kind, "__set__") is not MISSING or lookup(kind, "__delete__") is not MISSING
 
 
 OF_EVERY_CLASS = frozenset(name for cls in (object, type) for name, entry in vars(cls).items() if is_data_descriptor(entry))

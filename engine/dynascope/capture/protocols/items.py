@@ -13,7 +13,14 @@ from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
 from dynascope.capture.protocols import attribute_changes, lists
 from dynascope.capture.protocols.attributes import special
-from dynascope.capture.protocols.classes import MISSING, has_python_method, is_data_descriptor, lookup, member
+from dynascope.capture.protocols.classes import (
+    MISSING,
+    has_own_method,
+    has_python_method,
+    is_data_descriptor,
+    lookup,
+    member,
+)
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
@@ -115,7 +122,8 @@ def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
         if type(bounds) is NotConstant:
             raise Break(ForeignValue(bounds.value.python_type.__name__, machine.expression()))
         return bounds
-    if isinstance(key, ConstantValue) and hasattr(type(key.value), "__index__"):
+    is_own = has_own_method(key, "__index__") and not isinstance(key.value, int)
+    if isinstance(key, ConstantValue) and hasattr(type(key.value), "__index__") and not is_own:
         return operator.index(key.value)
     if isinstance(key, TensorValue):
         from dynascope.capture.reasons import DataDependentValue
@@ -126,7 +134,7 @@ def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
         raise Break(DataDependentValue(machine.expression(), "__index__"))
     if isinstance(key, InstanceValue) and issubclass(key.cls, int):  # it is an index itself, whatever its `__index__` says
         raise Break(ForeignValue(key.cls.__name__, machine.expression()))
-    if isinstance(key, InstanceValue) and lookup(key.cls, "__index__") is not MISSING:
+    if is_own or isinstance(key, InstanceValue) and lookup(key.cls, "__index__") is not MISSING:
         made = machine.known(machine.call_now(special(machine, key, "__index__"), []))
         if isinstance(made, ConstantValue) and type(made.value) is int:
             return made.value
@@ -150,6 +158,8 @@ def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
 
 def constant_item(machine: Machine, container: ConstantValue, key: Value) -> Any:
     thing = container.value
+    if has_own_method(container, "__getitem__"):
+        return machine.call(special(machine, container, "__getitem__"), [key])
     if isinstance(thing, type):
         return class_item(machine, container, key)
     known = constant_of(machine.known(key))
@@ -294,7 +304,7 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
         if container.kind == "keys":
             return hash_key(machine, item) in container.dictionary.items
         return any(are_equal(machine, each, item) for each in container.elements())
-    if isinstance(container, ConstantValue):
+    if isinstance(container, ConstantValue) and not has_own_method(container, "__contains__"):
         known = constant_of(machine.known(item))
         if type(known) is not NotConstant and is_pure_type(container.value):
             return compute(machine, operator.contains, (container.value, known)).value

@@ -19,13 +19,14 @@ from dynascope.capture.calls import texts
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
-from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
+from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
 from dynascope.capture.reasons import ForeignValue, ProgramRaises, TextOfTensor
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
+    HEAP_TYPE,
     TRUE,
     AddressValue,
     ArrayValue,
@@ -149,6 +150,8 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
     if type(left.value) in LITERAL_TYPES and type(right.value) in LITERAL_TYPES:
         return compute(machine, op.function, (left.value, right.value))
     if any(has_python_method(type(side.value), op.method) for side in (left, right)):
+        return by_methods(machine, op, left, right)
+    if has_own_method(right, op.reflected) or op.in_place_method and has_own_method(left, op.in_place_method):
         return by_methods(machine, op, left, right)
     for side in (left, right):
         if not is_pure_type(side.value) and not is_compared_in_c(side.value, op) and not is_inherited(side.value, op):
@@ -335,9 +338,6 @@ def is_made_by_statement(cls: type) -> bool:
     return bool(cls.__flags__ & HEAP_TYPE) and not issubclass(cls, (int, str, bytes, bytearray, list, tuple))
 
 
-HEAP_TYPE = 1 << 9
-
-
 NUMBERS = (int, float, bool, complex)
 # What `object` itself answers to every comparison: NotImplemented.
 UNANSWERED = (object.__lt__, object.__le__, object.__gt__, object.__ge__)
@@ -380,7 +380,7 @@ def unary(machine: Machine, op: Operator, value: Value) -> Any:
         if found is not None:
             return found
         value = machine.known(value)
-    if isinstance(value, ConstantValue):
+    if isinstance(value, ConstantValue) and not has_own_method(value, op.method):
         return compute(machine, op.function, (value.value,))
     check_elements(machine, value)
     if lookup(value.python_type, op.method) is MISSING:

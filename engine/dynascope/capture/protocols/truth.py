@@ -10,7 +10,7 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.clocks import clock_among
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
-from dynascope.capture.protocols.classes import MISSING, lookup
+from dynascope.capture.protocols.classes import MISSING, has_own_method, lookup
 from dynascope.capture.reasons import TIME_DECIDES, DataDependentBranch, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -41,7 +41,7 @@ def truth(machine: Machine, value: Value) -> bool:
                 raise Break(ForeignCall(clock, TIME_DECIDES))
             raise Break(DataDependentBranch(machine.expression(), machine.place()))
         return bool(value.size)
-    if isinstance(value, ConstantValue):
+    if isinstance(value, ConstantValue) and not has_own_method(value, "__bool__", "__len__"):
         return compute(machine, bool, (value.value,)).value
     if isinstance(value, TensorValue) and (known := known_tensors.known_number(machine, value)) is not None:
         return bool(known.value)
@@ -53,18 +53,18 @@ def truth(machine: Machine, value: Value) -> bool:
         return len(value.items) > 0
     if isinstance(value, DictViewValue):
         return len(value.dictionary.items) > 0
-    if isinstance(value, InstanceValue):
+    if isinstance(value, (InstanceValue, ConstantValue)):
         return instance_truth(machine, value)
     return True
 
 
-def instance_truth(machine: Machine, value: InstanceValue) -> bool:
-    if lookup(value.cls, "__bool__") is not MISSING:
+def instance_truth(machine: Machine, value: InstanceValue | ConstantValue) -> bool:
+    if lookup(value.python_type, "__bool__") is not MISSING:
         answer = machine.known(machine.call_now(special(machine, value, "__bool__"), []))
         if not (isinstance(answer, ConstantValue) and type(answer.value) is bool):
             raise Break(ProgramRaises("TypeError", machine.expression()))
         return answer.value
-    if lookup(value.cls, "__len__") is not MISSING:
+    if lookup(value.python_type, "__len__") is not MISSING:
         length = length_of(machine, value)
         return length.size > 0 if isinstance(length, SymbolicNumber) else length.value > 0
     return True
