@@ -229,7 +229,9 @@ class Recorder(TorchDispatchMode):
             if func in _PHASES_CHECKED and _has_phases(func, concrete[0][0]):
                 raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
             if has_no_such_dimension(func, concrete[0]):
-                raise DifferentiationRefused(OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range"))
+                raise DifferentiationRefused(
+                    OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range")
+                )
             result = self.builder.op(func, *self.values(args), **self.keywords(kwargs))
             if self.trail is not None:
                 self.trail.step(func, result)
@@ -317,6 +319,8 @@ class Recorder(TorchDispatchMode):
         if facts.is_out and "dtype" in names and inputs.get("dtype") is None:
             inputs["dtype"] = targets[0].dtype  # what is summed is of the type that it is written to
         positional, keywords = _split(facts.functional, inputs)
+        if facts.is_out:
+            keywords |= self._told_by(targets[0], facts.functional, names)
         result = self.builder.op(facts.functional, *self.values(positional), **self.keywords(keywords))
         results = result if isinstance(result, tuple) else (result,)
         own = sum(each.alias_info is None for each in func._schema.returns)
@@ -327,8 +331,13 @@ class Recorder(TorchDispatchMode):
         if lists:  # the kernels count these writes, and autograd above them does not
             torch.autograd.graph.increment_version(targets[0])
             return None
-        returned = made or tuple(targets)
+        returned = (made or tuple(targets))[: len(func._schema.returns)]
         return returned[0] if len(returned) == 1 else returned
+
+    def _told_by(self, target: Any, functional: Any, names: list[str]) -> dict[str, Any]:
+        """What a function that makes a tensor is told, where it fills one that is there."""
+        asked = {argument.name for argument in functional._schema.arguments}.difference(names)
+        return {name: getattr(self.value(target), name) for name in ("dtype", "device") if name in asked}
 
     def keywords(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         kwargs = {
