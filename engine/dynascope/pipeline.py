@@ -87,7 +87,7 @@ from dynascope.reasons import (
     GuardRaises,
     RecompileLimit,
 )
-from dynascope.repeatable import repeatable
+from dynascope.repeatable import operators_beside_checks, repeatable
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span
@@ -215,7 +215,9 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
         accepted = state.accepts is None or state.accepts(values, table.give_up)
         if accepted is False:
             return None
-        reason = accepted if isinstance(accepted, Reason) else reason_to_stand_aside() or modes_among(state.refused_under)
+        reason = (
+            accepted if isinstance(accepted, Reason) else reason_to_stand_aside() or modes_among(state.refused_under)
+        )
         if reason is not None:
             state.stand_aside(reason)
             return None
@@ -229,7 +231,9 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     return calls_of(code, on_miss)
 
 
-def calls_of(code: types.CodeType, on_miss: Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]) -> hook.EntryTable:
+def calls_of(
+    code: types.CodeType, on_miss: Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]
+) -> hook.EntryTable:
     """A table that has no entries yet: it asks for one at each call. Where there is none the call runs as it is written."""
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
@@ -336,7 +340,14 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         state.has_waited = True
         _record(
             Compilation(
-                state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at, trace=state.trace
+                state.region,
+                outcome,
+                None,
+                clock.seconds,
+                again,
+                state.options,
+                compiled_at=state.compiled_at,
+                trace=state.trace,
             )
         )
         _keep(state, values)
@@ -375,7 +386,16 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     state.entries.append((values.globals, entry))
     _record(
         Compilation(
-            state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry, state.trace
+            state.region,
+            outcome,
+            graph,
+            clock.seconds,
+            again,
+            state.options,
+            code,
+            state.compiled_at,
+            entry,
+            state.trace,
         )
     )
     table.add(entry)
@@ -477,6 +497,8 @@ def capture_options(state: RegionState) -> CaptureOptions:
 def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
     """The captured graph through our stages, or through the backend that was asked for."""
     backend = find_backend(state.options.backend)
+    if not state.options.fullgraph and (beside := operators_beside_checks(captured.module)):
+        raise OperatorsUnsupported(beside)
     if backend is None:
         return _compile_here(captured, state, clock)
     if isinstance(backend, GraphCompilers):
@@ -497,7 +519,9 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
-                return CompiledGraph(compile_with_symbols(backend, captured.module, captured.example_inputs), original, notes=notes)
+                return CompiledGraph(
+                    compile_with_symbols(backend, captured.module, captured.example_inputs), original, notes=notes
+                )
             return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original, notes=notes)
         except Exception as error:
             if numbers:
@@ -527,7 +551,9 @@ def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> 
 
 def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
     """The graph, operator by operator."""
-    note = BackendFailed(backend_name(state.options.backend), type(error).__name__, str(error)).explain(state.region.span)
+    note = BackendFailed(backend_name(state.options.backend), type(error).__name__, str(error)).explain(
+        state.region.span
+    )
     judge(note, state.options.strict, error)
     warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
     return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))

@@ -23,6 +23,7 @@ from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import CapturedGraph
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.capture.host_draws import HostDraw
+from dynascope.capture.library_checks import CHECKED
 from dynascope.capture.plan import PASSES
 from dynascope.capture.raising import may_raise, operator_name, refused_by_real_tensors_only
 
@@ -52,7 +53,9 @@ def repeatable(
     nodes = list(captured.module.graph.nodes)
     can_raise = any(may_raise(node) or refused_by_real_tensors_only(node) for node in nodes)
     draws = any(map(draws_numbers, nodes))
-    hosts = tuple({id(node.target.generator): node.target for node in nodes if isinstance(node.target, HostDraw)}.values())
+    hosts = tuple(
+        {id(node.target.generator): node.target for node in nodes if isinstance(node.target, HostDraw)}.values()
+    )
     # Autograd itself refuses some writes, such as one to a view of a leaf.
     refusable = any(captured.example_inputs[index].requires_grad for index in captured.written) and records_writes(
         nodes
@@ -69,6 +72,14 @@ def repeatable(
         copy = (copy_of_storage if leaves else copy_of_elements) if writes_inputs else None
         return undone_on_failure(function, captured.written, draws, copy, hosts), True
     return (marked_if_written(function, captured.written) if refusable else function), True
+
+
+def operators_beside_checks(module: fx.GraphModule) -> frozenset[Any]:
+    """Operators of the program's own in a graph that asks something of the program's: where the answer is no they would run twice."""
+    nodes = list(module.graph.nodes)
+    if not any(CHECKED in node.meta for node in nodes):
+        return frozenset()
+    return frozenset(operator for node in nodes for operator in own_operators(node.target))
 
 
 def records_writes(nodes: list[fx.Node]) -> bool:
@@ -110,7 +121,9 @@ def marked_if_written(function: Callable[..., Any], written: tuple[int, ...]) ->
 
 def count_again(tensors: list[torch.Tensor], versions: list[int]) -> None:
     """Writes that were undone have not been: what writes again is counted as the first."""
-    counting = [(tensor, version) for tensor, version in zip(tensors, versions, strict=True) if not tensor.is_inference()]
+    counting = [
+        (tensor, version) for tensor, version in zip(tensors, versions, strict=True) if not tensor.is_inference()
+    ]
     if counting:
         _autograd._unsafe_set_version_counter(*zip(*counting, strict=True))
 
