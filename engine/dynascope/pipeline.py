@@ -215,9 +215,7 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
         accepted = state.accepts is None or state.accepts(values, table.give_up)
         if accepted is False:
             return None
-        reason = (
-            accepted if isinstance(accepted, Reason) else reason_to_stand_aside() or modes_among(state.refused_under)
-        )
+        reason = accepted if isinstance(accepted, Reason) else reason_to_stand_aside() or modes_among(state.refused_under)
         if reason is not None:
             state.stand_aside(reason)
             return None
@@ -231,9 +229,7 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
     return calls_of(code, on_miss)
 
 
-def calls_of(
-    code: types.CodeType, on_miss: Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]
-) -> hook.EntryTable:
+def calls_of(code: types.CodeType, on_miss: Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]) -> hook.EntryTable:
     """A table that has no entries yet: it asks for one at each call. Where there is none the call runs as it is written."""
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
@@ -340,14 +336,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         state.has_waited = True
         _record(
             Compilation(
-                state.region,
-                outcome,
-                None,
-                clock.seconds,
-                again,
-                state.options,
-                compiled_at=state.compiled_at,
-                trace=state.trace,
+                state.region, outcome, None, clock.seconds, again, state.options, compiled_at=state.compiled_at, trace=state.trace
             )
         )
         _keep(state, values)
@@ -386,16 +375,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     state.entries.append((values.globals, entry))
     _record(
         Compilation(
-            state.region,
-            outcome,
-            graph,
-            clock.seconds,
-            again,
-            state.options,
-            code,
-            state.compiled_at,
-            entry,
-            state.trace,
+            state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry, state.trace
         )
     )
     table.add(entry)
@@ -519,9 +499,7 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
-                return CompiledGraph(
-                    compile_with_symbols(backend, captured.module, captured.example_inputs), original, notes=notes
-                )
+                return CompiledGraph(compile_with_symbols(backend, captured.module, captured.example_inputs), original, notes=notes)
             return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original, notes=notes)
         except Exception as error:
             if numbers:
@@ -551,9 +529,7 @@ def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> 
 
 def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
     """The graph, operator by operator."""
-    note = BackendFailed(backend_name(state.options.backend), type(error).__name__, str(error)).explain(
-        state.region.span
-    )
+    note = BackendFailed(backend_name(state.options.backend), type(error).__name__, str(error)).explain(state.region.span)
     judge(note, state.options.strict, error)
     warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
     return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))

@@ -53,9 +53,7 @@ def repeatable(
     nodes = list(captured.module.graph.nodes)
     can_raise = any(may_raise(node) or refused_by_real_tensors_only(node) for node in nodes)
     draws = any(map(draws_numbers, nodes))
-    hosts = tuple(
-        {id(node.target.generator): node.target for node in nodes if isinstance(node.target, HostDraw)}.values()
-    )
+    hosts = tuple({id(node.target.generator): node.target for node in nodes if isinstance(node.target, HostDraw)}.values())
     # Autograd itself refuses some writes, such as one to a view of a leaf.
     refusable = any(captured.example_inputs[index].requires_grad for index in captured.written) and records_writes(
         nodes
@@ -121,9 +119,7 @@ def marked_if_written(function: Callable[..., Any], written: tuple[int, ...]) ->
 
 def count_again(tensors: list[torch.Tensor], versions: list[int]) -> None:
     """Writes that were undone have not been: what writes again is counted as the first."""
-    counting = [
-        (tensor, version) for tensor, version in zip(tensors, versions, strict=True) if not tensor.is_inference()
-    ]
+    counting = [(tensor, version) for tensor, version in zip(tensors, versions, strict=True) if not tensor.is_inference()]
     if counting:
         _autograd._unsafe_set_version_counter(*zip(*counting, strict=True))
 

@@ -58,18 +58,14 @@ def make_sure(machine: Machine, holds: Value) -> None:
     from dynascope.capture.calls.tensors import apply_function, apply_method
 
     assert isinstance(holds, TensorValue)
-    if (
-        holds.device.type != "cpu"
-    ):  # a failed assertion on a device ends its whole context; eager reads the value here too
+    if holds.device.type != "cpu":  # a failed assertion on a device ends its whole context; eager reads the value here too
         holds = apply_method(machine, torch.Tensor.cpu, [holds], {})
         holds.node.meta["checks_device"] = True
     holds.node.meta[CHECKED] = True
     apply_function(machine, torch._assert_async, [holds], {})
 
 
-def holds_late(
-    machine: Machine, frame: Frame, value: ConditionValue, instruction: Instruction, *, jumps_if: bool
-) -> bool | None:
+def holds_late(machine: Machine, frame: Frame, value: ConditionValue, instruction: Instruction, *, jumps_if: bool) -> bool | None:
     """The same of an `assert` on a number that only the run knows: as if the program had said it with `torch._check`."""
     following = frame.program.instructions[frame.program.index[instruction] + 1]
     if is_caught(machine) or not jumps_if or not value.example or not is_assertion(following):

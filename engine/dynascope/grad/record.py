@@ -229,9 +229,7 @@ class Recorder(TorchDispatchMode):
             if func in _PHASES_CHECKED and _has_phases(func, concrete[0][0]):
                 raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
             if has_no_such_dimension(func, concrete[0]):
-                raise DifferentiationRefused(
-                    OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range")
-                )
+                raise DifferentiationRefused(OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range"))
             result = self.builder.op(func, *self.values(args), **self.keywords(kwargs))
             if self.trail is not None:
                 self.trail.step(func, result)
