@@ -28,8 +28,20 @@ def made(x, at):
     return y + y.dim(), y.size()[1], y.new_ones(y.shape)
 
 
+def decided(x, at):
+    n = int(at.max())
+    y = x[:n]
+    return y.sum() if n >= 0 else y.sum() * 100
+
+
+def decided_above(x, at):
+    n = int(at.max())
+    y = x[n : n + 2]
+    return y.sum() * (2 if n + 2 <= 6 else 7)
+
+
 @pytest.mark.parametrize("backend", ["eager", "dynascope"])
-@pytest.mark.parametrize("program", [cut, length, cut_twice, made])
+@pytest.mark.parametrize("program", [cut, length, cut_twice, made, decided, decided_above])
 def test_they_are_eager_s(program, backend):
     """Where the place lies outside too, and where the program raises."""
 

@@ -3,7 +3,8 @@
     x.narrow(0, u0, u1), x[u0:u0 + u1]        ->  u0 >= 0, u1 >= 0, u0 + u1 <= x.size(0)
 
 Where it is not so, what takes the number runs operator by operator: `narrow` raises then, and a slice ends sooner. Sizes that the program
-itself reads are those of this case, so where it reads one the graph asks, and raises in the other: the region runs as it was written.
+itself reads are those of this case, and so is what it decides: there the graph asks, and raises in the other case: the region runs as it
+was written.
 """
 
 from __future__ import annotations
@@ -44,15 +45,19 @@ def rely_on_places(machine: Machine, operation: Operation) -> None:
                 relation = relation_of(name, left, right)
                 machine.sizes.scope.log.add(relation, machine.user_stack())
                 if relation not in machine.late_places:
+                    machine.sizes.scope.decided = lambda relation: ask(machine, {root.name for root in relation.roots()})
                     machine.journal.set_item(machine.late_places, relation, (name, left, right))
 
 
 def make_sure(machine: Machine, found: Any) -> None:
     """Of what these sizes rely on that follow from a part."""
-    if not machine.late_places:
-        return
-    sizes = [each for each in (found if isinstance(found, tuple) else (found,)) if isinstance(each, Size)]
-    names = {root.name for size in sizes for root in roots_in(size.expression)} & machine.sizes.scope.late
+    if machine.late_places:
+        sizes = [each for each in (found if isinstance(found, tuple) else (found,)) if isinstance(each, Size)]
+        ask(machine, {root.name for size in sizes for root in roots_in(size.expression)} & machine.sizes.scope.late)
+
+
+def ask(machine: Machine, names: set[str]) -> None:
+    """The graph asks for what is relied on of these roots, and raises where it is not so."""
     for relation, place in list(machine.late_places.items()):
         if place is not None and names.intersection(root.name for root in relation.roots()):
             name, *sides = place
