@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dynascope.capture.calls.late_numbers import check_late
 from dynascope.capture.library_checks import CHECKED
 from dynascope.capture.sizes import number_in
-from dynascope.capture.values import ConstantValue, SliceValue, TensorValue, TupleValue, Value, constant_of
+from dynascope.capture.values import SliceValue, SymbolicNumber, TensorValue, TupleValue, Value, constant_of
 from dynascope.sizes import Size, known
 from dynascope.sizes.expression import roots_in
 from dynascope.sizes.relations import COMPARISONS
@@ -68,8 +68,7 @@ def ask(machine: Machine, names: set[str]) -> None:
 
 
 def _operand(machine: Machine, size: Any) -> Any:
-    value = machine.sizes.value(size)
-    return value.value if isinstance(value, ConstantValue) else value.node
+    return SymbolicNumber(size, machine.graph).node if isinstance(size, Size) else size
 
 
 def places_of(name: str, values: list[Value]) -> Iterator[Place]:
