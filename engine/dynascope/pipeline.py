@@ -86,7 +86,7 @@ from dynascope.reasons import (
     GuardRaises,
     RecompileLimit,
 )
-from dynascope.repeatable import repeatable
+from dynascope.repeatable import operators_beside_checks, repeatable
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span
@@ -476,6 +476,8 @@ def capture_options(state: RegionState) -> CaptureOptions:
 def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
     """The captured graph through our stages, or through the backend that was asked for."""
     backend = find_backend(state.options.backend)
+    if not state.options.fullgraph and (beside := operators_beside_checks(captured.module)):
+        raise OperatorsUnsupported(beside)
     if backend is None:
         return _compile_here(captured, state, clock)
     if isinstance(backend, GraphCompilers):

@@ -23,6 +23,7 @@ from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import CapturedGraph
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.capture.host_draws import HostDraw
+from dynascope.capture.library_checks import CHECKED
 from dynascope.capture.plan import PASSES
 from dynascope.capture.raising import may_raise, operator_name, refused_by_real_tensors_only
 
@@ -69,6 +70,14 @@ def repeatable(
         copy = (copy_of_storage if leaves else copy_of_elements) if writes_inputs else None
         return undone_on_failure(function, captured.written, draws, copy, hosts), True
     return (marked_if_written(function, captured.written) if refusable else function), True
+
+
+def operators_beside_checks(module: fx.GraphModule) -> frozenset[Any]:
+    """Operators of the program's own in a graph that asks something of the program's: where the answer is no they would run twice."""
+    nodes = list(module.graph.nodes)
+    if not any(CHECKED in node.meta for node in nodes):
+        return frozenset()
+    return frozenset(operator for node in nodes for operator in own_operators(node.target))
 
 
 def records_writes(nodes: list[fx.Node]) -> bool:

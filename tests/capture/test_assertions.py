@@ -70,3 +70,50 @@ def test_two_in_one():
 def test_one_that_the_program_catches_decides():
     calls = [(torch.ones(3),), (-torch.ones(3),)]
     torch.testing.assert_close(outcomes(dynascope.compile(caught), calls), outcomes(caught, calls))
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_an_error_of_the_program_s_own(backend):
+    """Checked before and after something is written; the words tell what only the run knows."""
+
+    def step(x, total):
+        if x.isnan().any() or x.isinf().any():
+            raise FloatingPointError("not finite")
+        total.add_(x)
+        if total.max() > 5:
+            raise OverflowError(f"too large: {total.max().item()}")
+        return total * 2
+
+    def run(function):
+        total, given = torch.zeros(2), []
+        for value in (1.0, float("nan"), 3.0, 4.0, float("inf"), -7.0):
+            try:
+                given.append(function(torch.full((2,), value), total).tolist())
+            except (FloatingPointError, OverflowError) as error:
+                given.append(repr(error))
+        return given, total.tolist()
+
+    assert run(dynascope.compile(step, fullgraph=True, backend=backend)) == run(step)
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_beside_an_operator_of_the_program_s_own_nothing_runs_twice(backend):
+    ran = []
+    library = torch.library.Library("dynascope_assertions", "FRAGMENT")
+    library.define(f"note_{backend}(Tensor x) -> Tensor")
+    library.impl(f"note_{backend}", lambda x: (ran.append(x.tolist()), x * 2)[1], "CPU")
+    library.impl(f"note_{backend}", torch.empty_like, "Meta")
+    note = getattr(torch.ops.dynascope_assertions, f"note_{backend}")
+
+    def step(x):
+        y = note(x)
+        if y.max() > 4:
+            raise ValueError("large")
+        return y + 1
+
+    compiled = dynascope.compile(step, backend=backend)
+    with dynascope.expected("foreign-call"):
+        compiled(torch.ones(1))
+        with pytest.raises(ValueError, match="large"):
+            compiled(torch.ones(1) * 3)
+    assert ran == [[1.0], [3.0]]

@@ -35,6 +35,16 @@ define(
 )
 define("count(Tensor(a!) x, *, Tensor(b!) total) -> Tensor", CPU=lambda x, *, total: (x.add_(1), total.add_(1), x.sum())[2],
        meta=lambda x, *, total: x.new_empty(()))  # fmt: skip
+define("added(Tensor(a!) x, Tensor y) -> Tensor(a!)", CPU=lambda x, y: x.add_(y), meta=lambda x, y: x)
+define(
+    "double(Tensor x, Tensor(a!)? y) -> ()", CPU=lambda x, y: (y is None or y.mul_(2), None)[1], meta=lambda x, y: None
+)
+define(
+    "swap(Tensor(a!) x, Tensor y) -> ()",
+    CPU=lambda x, y: (x[0].copy_(y[1]), x[1].copy_(y[0]), None)[2],
+    meta=lambda x, y: None,
+)
+define("said(Tensor x) -> ()", CPU=lambda x: RAN.append(x.tolist()), meta=lambda x: None)
 define("refuse(Tensor x) -> ()", CPU=lambda x: (_ for _ in ()).throw(ValueError("refused")), meta=lambda x: None)
 OWN = torch.ops.dynascope_own_operators
 
@@ -94,6 +104,9 @@ PROGRAMS = {
     "a list": lambda d, x: (made := d * 2, OWN.fill_both([d, made], x), made + d)[2],
     "two, and a result": lambda d, x: (y := OWN.count(d, total=x), y + d + x)[1],
     "twice": lambda d, x: (OWN.fill(d, x), OWN.fill(d, d * 2 + 1), d)[2],
+    "what it returns": lambda d, x: (y := OWN.added(d, x), y.mul_(2), d + 1),
+    "some or none": lambda d, x: (OWN.double(d, None), OWN.double(x, d), d + x)[2],
+    "columns": lambda d, x: (m := torch.ones(3, 4).t(), OWN.fill(m[:, 1], x), m)[2],
 }
 
 
@@ -106,6 +119,51 @@ def test_what_an_operator_changes(name, backend):
         ours, theirs = ([torch.zeros(4), torch.arange(4.0) + step] for _ in range(2))
         torch.testing.assert_close(compiled(*ours), program(*theirs))
         torch.testing.assert_close(ours, theirs)
+
+
+def test_what_another_operand_shows_is_left_to_torch():
+    """The operator may read what it has written."""
+
+    def program(d, x):
+        OWN.swap(d[:2], d)
+        OWN.swap(x, x)
+
+    compiled = dynascope.compile(program)
+    ours, theirs = ([torch.arange(4.0), torch.arange(2.0)] for _ in range(2))
+    with dynascope.expected("foreign-call", "overlapping-write"):
+        compiled(*ours)
+    program(*theirs)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_what_writes_and_what_looks_run_in_the_program_s_order():
+    def program(x):
+        y = x * 2
+        OWN.said(y)
+        OWN.fill(y, x)
+        OWN.said(y)
+        OWN.fill(y, x + 1)
+        return y.exp()
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    RAN.clear()
+    torch.testing.assert_close(compiled(torch.ones(1)), torch.ones(1).add(1).exp())
+    assert RAN == [[2.0], [1.0]]
+
+
+def test_what_is_around_a_write_is_differentiated():
+    def program(x, seen):
+        h = x.sin()
+        OWN.fill(seen, h.detach())
+        return h * h + seen
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    gradients = []
+    for function in (compiled, program):
+        x, seen = torch.linspace(0, 1, 4).requires_grad_(), torch.zeros(4)
+        function(x, seen).sum().backward()
+        gradients.append((x.grad, seen))
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("backend", ["dynascope", "eager"])

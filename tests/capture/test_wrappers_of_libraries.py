@@ -73,3 +73,20 @@ def test_what_a_logger_says_once_is_no_break(caplog):
     for at in range(3):
         assert torch.equal(call(X * at), X * at * 2)
     assert [record.message for record in caplog.records] == ["look here"]
+
+
+DISTANCES = (
+    lambda: torch.nn.PairwiseDistance(),
+    lambda: torch.nn.functional.pairwise_distance,
+    lambda: lambda a, b: (a - b).square().sum(-1),
+)
+
+
+def test_a_function_of_torch_s_that_calls_what_it_is_given():
+    x = torch.arange(12.0).view(3, 4)
+    for make in DISTANCES:
+
+        def loss(x, make=make):
+            return torch.nn.functional.triplet_margin_with_distance_loss(x, x * 2, x + 1, distance_function=make())
+
+        torch.testing.assert_close(dynascope.compile(loss, fullgraph=True, backend="eager")(x), loss(x))

@@ -237,7 +237,12 @@ class Extents:
         def holds(values: Mapping[str, Any]) -> bool:
             try:
                 with torch.device("meta"), torch.no_grad():
-                    answer = read(self._run(node, values, self._made_with(values)))
+                    tensor = self._run(node, values, self._made_with(values))
+            except Exception:
+                return self._are_late_where_not_at_hand(values)
+            try:
+                with torch.device("meta"), torch.no_grad():
+                    answer = read(tensor)
             except Exception:
                 return False
             return found is None or _agree(found, answer, values)
@@ -248,6 +253,11 @@ class Extents:
         if self.worlds is not None:
             besides = self.worlds.beside_hand()
             keep_above(self.machine.sizes.scope, self.worlds.varied, fits, self.worlds.steps)
+
+    def _are_late_where_not_at_hand(self, values: Mapping[str, Any]) -> bool:
+        """Whether the run finds out itself that the program does not run with these numbers: no guard can be asked about them."""
+        scope = self.machine.sizes.scope
+        return all(name in scope.late for name, value in values.items() if value != scope.hints.get(name))
 
     def _form(self, row: tuple) -> Any:
         if all(type(answer) is type(row[0]) and answer == row[0] for answer in row):

@@ -1,10 +1,11 @@
-"""A library's check of what a tensor holds, and any `assert`: the graph makes it, and goes on as if it held.
+"""A check of what a tensor holds, which raises where it does not hold it: the graph makes it, and goes on as if it held.
 
     if not torch._is_all_true(valid): raise ValueError(...)      ->      torch._assert_async(ok)
     assert loss.isfinite(), "diverged"                           ->      torch._assert_async(ok)
+    if loss.isnan(): raise FloatingPointError(step)              ->      torch._assert_async(not loss.isnan())
 
 If it does not hold the graph raises, the region runs as it was written, and Python raises the error in its own words.
-Another check of the program's own is a break: its author can be told how to write it.
+One whose error the program may catch is a break: which way it goes on is for Python to say.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
     from dynascope.frame.instructions import Instruction
 
+CHECKED = "checked"
+"""What a node of a graph is marked with whose value decides whether the region runs as it was written."""
 FAR = 80
 """Instructions of a message that is put together before it is raised."""
 
@@ -38,9 +41,6 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
     if is_caught(machine):
         return None
     instructions = frame.program.instructions
-    ways = instructions[frame.program.index[instruction] + 1], instruction.target
-    if is_own(frame.globals) and not any(map(is_assertion, ways)):
-        return None
     if leads_to_raise(instructions, frame.program.index[instruction] + 1):
         wanted = jumps_if
     elif leads_to_raise(instructions, frame.program.index[instruction.target]):
@@ -61,6 +61,7 @@ def make_sure(machine: Machine, holds: Value) -> None:
     if holds.device.type != "cpu":  # a failed assertion on a device ends its whole context; eager reads the value here too
         holds = apply_method(machine, torch.Tensor.cpu, [holds], {})
         holds.node.meta["checks_device"] = True
+    holds.node.meta[CHECKED] = True
     apply_function(machine, torch._assert_async, [holds], {})
 
 

@@ -71,6 +71,7 @@ from dynascope.guards.source import (
     Source,
 )
 from dynascope.report.span import Layer, Span, UserStack
+from dynascope.sizes import Relation
 
 Step = Callable[["Machine", Frame, Any], Any]
 STEPS: dict[str, Step] = {}
@@ -156,6 +157,8 @@ class Machine:
         self.generators: list[GeneratorValue] = []
         self.weak_references: dict[Value, WeakReferenceValue] = {}
         """Those that the program made, by what they are of."""
+        self.late_places: dict[Relation, tuple[str, Any, Any] | None] = {}
+        """What parts at late places rely on; None where a node asks for it."""
         self.locks: dict[InstanceValue, int] = {}
         """The locks that the program took or gave back, with how much more often each is taken than at the start."""
         self.warnings: list[tuple[WarningMessage, UserStack]] = []

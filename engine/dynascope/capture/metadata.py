@@ -14,7 +14,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-from dynascope.meta_kernels import fake_quantization  # noqa: F401 (it registers them)
+from dynascope.meta_kernels import fake_quantization, margin_losses  # noqa: F401 (they register them)
 
 META = torch.device("meta")
 """Where capture's own tensors live. A program's tensor there is told apart by where it comes from: it is left alone."""

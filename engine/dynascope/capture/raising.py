@@ -67,6 +67,9 @@ LOOKS += (
     "linalg",
     "searchsorted",
     "bucketize",
+    "hist",
+    "multi_margin",
+    "multilabel_margin",
 )
 """Parts of the names of operators that do look at values, and refuse some."""
 QUOTIENTS = frozenset(["div", "divide", "floor_divide", "floordiv", "fmod", "mod", "remainder", "rfloordiv", "rmod"])

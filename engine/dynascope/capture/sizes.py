@@ -169,7 +169,7 @@ class Sizes:
     def finish(self) -> None:
         """Capture is over. Relations that the back end adds are of no line unless it says of which."""
         self.scope.where = tuple
-        self.scope.undecided = None
+        self.scope.undecided = self.scope.decided = None
         del self.graph
 
     def guards(self) -> tuple[Guard, ...]:

@@ -8,6 +8,7 @@ traits(aten.detach)       -> SAME: the very same elements
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +26,9 @@ UNDECLARED_VIEWS = {aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.defau
 UNTAGGED_READING = {aten.is_nonzero.default}
 """They say what a tensor holds, though no tag says so."""
 
+FACTORY = {"dtype", "layout", "device", "pin_memory"}
+"""What a function that makes a tensor is told of it, and one that fills `out` finds there."""
+_IN_PLACE = re.compile("__i([a-z]+)_$")
 FUNCTIONAL_FORMS: dict[Any, Any] = {
     aten.bernoulli_.float: aten.bernoulli.p,
     aten.bernoulli_.Tensor: aten.bernoulli.Tensor,
@@ -122,15 +126,18 @@ def _functional_form(operator: Any, is_out: bool) -> Any:
     name = operator._schema.name.removeprefix("aten::")
     if name == operator._schema.name:
         return None
-    wanted = [_kind_of(a) for a in operator._schema.arguments if not a.is_out]
-    same_name = name if is_out else name.removesuffix("_")
-    for functional in (same_name, f"{name}_functional"):
+    wanted = {_kind_of(a) for a in operator._schema.arguments if not a.is_out}
+    same_name = name if is_out else _IN_PLACE.sub(r"__\1__", name.removesuffix("_"))
+    found: list[tuple[int, Any]] = []
+    for functional in (same_name, f"{same_name}_functional", f"{name}_functional"):
         packet = getattr(aten, functional, None)
         for overload in packet.overloads() if packet is not None else ():
             candidate = getattr(packet, overload)
-            if [_kind_of(a) for a in candidate._schema.arguments] == wanted and not candidate._schema.is_mutable:
-                return candidate
-    return None
+            kinds = {_kind_of(a) for a in candidate._schema.arguments}
+            more = {each for each, _ in kinds - wanted}
+            if wanted <= kinds and more <= (FACTORY if is_out else set()) and not candidate._schema.is_mutable:
+                found.append((len(more), candidate))
+    return min(found, key=lambda each: each[0])[1] if found else None
 
 
 def _kind_of(argument: Any) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from dynascope.grad import written_operators
 from dynascope.grad.build import StepBuilder
 from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
@@ -34,7 +35,18 @@ from dynascope.grad.reasons import (
     VaryingNumberNeeded,
 )
 from dynascope.grad.storage import Contents, Memory
-from dynascope.grad.tape import META, Layout, Origin, Tape, Value, elements_spanned, layout_of, names_of, sizes_in
+from dynascope.grad.tape import (
+    META,
+    Layout,
+    Origin,
+    Tape,
+    Value,
+    elements_spanned,
+    is_of_program,
+    layout_of,
+    names_of,
+    sizes_in,
+)
 from dynascope.grad.trails import Trail
 from dynascope.grad.views import ViewRecipe, single_views
 from dynascope.meta_kernels import autocast
@@ -218,7 +230,7 @@ class Recorder(TorchDispatchMode):
                 raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
             if has_no_such_dimension(func, concrete[0]):
                 raise DifferentiationRefused(OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range"))
-            result = self.builder.op(func, *self.values(args), **self._keywords(kwargs))
+            result = self.builder.op(func, *self.values(args), **self.keywords(kwargs))
             if self.trail is not None:
                 self.trail.step(func, result)
             return self.wrap(result)
@@ -226,6 +238,8 @@ class Recorder(TorchDispatchMode):
             return self._view(func, facts, args, kwargs)
         if facts.kind == "mutating" and is_filling(func):
             return self._fill(func, facts.functional, args[0], args[1:], kwargs)
+        if facts.kind == "mutating" and facts.functional is None and is_of_program(func):
+            return written_operators.written(self, func, facts, args, kwargs)
         if facts.kind == "mutating":
             return self._mutate(func, facts, args, kwargs)
         if facts.kind == "reading":
@@ -278,7 +292,7 @@ class Recorder(TorchDispatchMode):
 
     def _fill(self, func: Any, functional: Any, target: torch.Tensor, arguments: Any, kwargs: dict[str, Any]) -> Any:
         """An in-place random operator, as new contents of its target: from a seed where they are, else eager's own."""
-        rest, named = self.values(arguments), self._keywords(kwargs)
+        rest, named = self.values(arguments), self.keywords(kwargs)
         decompose = self.builder.decompositions.get(functional)
         value = NotImplemented if decompose is None else decompose(self.builder, self.value(target), *rest, **named)
         if value is NotImplemented:
@@ -303,7 +317,9 @@ class Recorder(TorchDispatchMode):
         if facts.is_out and "dtype" in names and inputs.get("dtype") is None:
             inputs["dtype"] = targets[0].dtype  # what is summed is of the type that it is written to
         positional, keywords = _split(facts.functional, inputs)
-        result = self.builder.op(facts.functional, *self.values(positional), **self._keywords(keywords))
+        if facts.is_out:
+            keywords |= self._told_by(targets[0], facts.functional, names)
+        result = self.builder.op(facts.functional, *self.values(positional), **self.keywords(keywords))
         results = result if isinstance(result, tuple) else (result,)
         own = sum(each.alias_info is None for each in func._schema.returns)
         results, made = results[own:], self.wrap(results[:own])
@@ -313,10 +329,15 @@ class Recorder(TorchDispatchMode):
         if lists:  # the kernels count these writes, and autograd above them does not
             torch.autograd.graph.increment_version(targets[0])
             return None
-        returned = made or tuple(targets)
+        returned = (made or tuple(targets))[: len(func._schema.returns)]
         return returned[0] if len(returned) == 1 else returned
 
-    def _keywords(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _told_by(self, target: Any, functional: Any, names: list[str]) -> dict[str, Any]:
+        """What a function that makes a tensor is told, where it fills one that is there."""
+        asked = {argument.name for argument in functional._schema.arguments}.difference(names)
+        return {name: getattr(self.value(target), name) for name in ("dtype", "device") if name in asked}
+
+    def keywords(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         kwargs = {
             name: self.values(value) for name, value in kwargs.items() if name not in ("pin_memory", "non_blocking")
         }

@@ -293,5 +293,9 @@ def has_effect(target: Callable[..., Any]) -> bool:
     schema = getattr(target, "_schema", None)
     if schema is None:
         return is_random(target)
-    is_known = target.namespace in ("aten", "prims", "dynascope")
-    return is_random(target) or schema.is_mutable or not schema.returns or not is_known
+    return is_random(target) or schema.is_mutable or not schema.returns or is_of_program(target)
+
+
+def is_of_program(operator: Any) -> bool:
+    """Whether it belongs to a library of the program's own."""
+    return operator.namespace not in ("aten", "prims", "dynascope")

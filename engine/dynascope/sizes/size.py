@@ -45,6 +45,8 @@ class Scope:
         """Roots that only the run of a graph gives a value to: no guard can be asked about them."""
         self.undecided: Callable[[Relation], Any] | None = None
         """Told, where there is one, that something would rely on what a late root is; it may raise."""
+        self.decided: Callable[[Relation], Any] | None = None
+        """Told, where there is one, of what was decided by what is relied on of late roots."""
 
     def root(self, name: str, hint: int | float, low: float = -INFINITY, high: float = INFINITY) -> Size:
         """The number of that name. One root for each name."""
@@ -392,6 +394,8 @@ def decide(scope: Scope, name: str, left: Any, right: Any) -> bool:
     if isinstance(first, Polynomial) and isinstance(second, int):
         relation = _relied_on(name if answer else NEGATED[name], first, second)
         if scope.late and by_bounds(relation.operator, scope.relied_bounds(relation.left), relation.right):
+            if scope.decided is not None:
+                scope.decided(relation)
             return answer
         scope.rely(relation)
     else:

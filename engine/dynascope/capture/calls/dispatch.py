@@ -5,6 +5,7 @@ call(machine, f, [x], {})    the result, or the frame of a Python function about
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import re
@@ -271,6 +272,8 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
         return numpy_calls.OF_ARRAYS[name](machine, arguments, keywords)
     if name in OF_NUMBERS and (made := tensors_of_numbers.from_parts(machine, arguments, keywords)) is not None:
         return made
+    if isinstance(thing, types.FunctionType) and any(is_followed(machine, value) for value in (*arguments, *keywords.values())):
+        return python.enter(machine, machine.outside.function(thing, ConstantSource(f"{name}@{id(thing)}", thing)), arguments, keywords)
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
         return apply_function(machine, thing, arguments, keywords)
     if isinstance(thing, (OpOverload, OpOverloadPacket)) and is_of_torch(thing):
@@ -284,6 +287,16 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
         source = ConstantSource(f"{name}@{id(thing)}", thing)
         return python.enter(machine, machine.outside.function(thing, source), arguments, keywords)
     raise Break(foreign(machine, thing))
+
+
+def is_followed(machine: Machine, value: Value) -> bool:
+    """Whether it is something that a function of torch's calls or reads, which no graph holds: a module, a function, a row of options."""
+    value = machine.realize(value)
+    if isinstance(value, InstanceValue):
+        return issubclass(value.cls, torch.nn.Module) or dataclasses.is_dataclass(value.cls)
+    if isinstance(value, ConstantValue):
+        return isinstance(value.value, (types.FunctionType, types.BuiltinFunctionType))
+    return isinstance(value, (FunctionValue, MethodValue))
 
 
 def is_of_torch(operator: OpOverload | OpOverloadPacket) -> bool:

@@ -2,7 +2,9 @@
 
     x.narrow(0, u0, u1), x[u0:u0 + u1]        ->  u0 >= 0, u1 >= 0, u0 + u1 <= x.size(0)
 
-Where it is not so, what takes the number runs operator by operator: `narrow` raises then, and a slice ends sooner.
+Where it is not so, what takes the number runs operator by operator: `narrow` raises then, and a slice ends sooner. Sizes that the program
+itself reads are those of this case, and so is what it decides: there the graph asks, and raises in the other case: the region runs as it
+was written.
 """
 
 from __future__ import annotations
@@ -10,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from dynascope.capture.calls.late_numbers import check_late
+from dynascope.capture.library_checks import CHECKED
 from dynascope.capture.sizes import number_in
-from dynascope.capture.values import SliceValue, TensorValue, TupleValue, Value, constant_of
+from dynascope.capture.values import SliceValue, SymbolicNumber, TensorValue, TupleValue, Value, constant_of
 from dynascope.sizes import Size, known
+from dynascope.sizes.expression import roots_in
 from dynascope.sizes.relations import COMPARISONS
 from dynascope.sizes.size import hint_of, relation_of
 
@@ -37,7 +42,33 @@ def rely_on_places(machine: Machine, operation: Operation) -> None:
         for name, left, right in ((">=", start, 0), (">=", stop - start, 0), ("<=", stop, extent)):
             is_open = known(name, left, right) is None and machine.sizes.are_late([left, right])
             if is_open and COMPARISONS[name](hint_of(left), hint_of(right)):
-                machine.sizes.scope.log.add(relation_of(name, left, right), machine.user_stack())
+                relation = relation_of(name, left, right)
+                machine.sizes.scope.log.add(relation, machine.user_stack())
+                if relation not in machine.late_places:
+                    machine.sizes.scope.decided = lambda relation: ask(machine, {root.name for root in relation.roots()})
+                    machine.journal.set_item(machine.late_places, relation, (name, left, right))
+
+
+def make_sure(machine: Machine, found: Any) -> None:
+    """Of what these sizes rely on that follow from a part."""
+    if machine.late_places:
+        sizes = [each for each in (found if isinstance(found, tuple) else (found,)) if isinstance(each, Size)]
+        ask(machine, {root.name for size in sizes for root in roots_in(size.expression)} & machine.sizes.scope.late)
+
+
+def ask(machine: Machine, names: set[str]) -> None:
+    """The graph asks for what is relied on of these roots, and raises where it is not so."""
+    for relation, place in list(machine.late_places.items()):
+        if place is not None and names.intersection(root.name for root in relation.roots()):
+            name, *sides = place
+            machine.journal.set_item(machine.late_places, relation, None)
+            holds = machine.graph.late_number(COMPARISONS[name], tuple(_operand(machine, side) for side in sides), True)
+            holds.meta[CHECKED] = True
+            check_late(machine, holds)
+
+
+def _operand(machine: Machine, size: Any) -> Any:
+    return SymbolicNumber(size, machine.graph).node if isinstance(size, Size) else size
 
 
 def places_of(name: str, values: list[Value]) -> Iterator[Place]:

@@ -31,7 +31,10 @@ def own_operators(target: Any) -> tuple[OpOverload, ...]:
 def obstacle(operators: tuple[OpOverload, ...], excluded: frozenset[OpOverload], needs_gradient: bool) -> str | None:
     """`excluded` are those that a later stage could not take; `needs_gradient` whether autograd records the call."""
     if any(operator in excluded for operator in operators):
-        return "its backward pass, or what it changes, cannot be recorded without running it"
+        return (
+            "its backward pass, or what it changes, cannot be recorded without running it, or a check may fail beside it, after which "
+            "it would run again"
+        )
     if not all(_has_kernel(operator, "Meta") for operator in operators):
         return "no kernel for meta tensors is registered for it (`torch.library.register_fake`)"
     if needs_gradient and not all(_has_derivative(operator) for operator in operators):

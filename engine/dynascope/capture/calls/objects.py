@@ -17,6 +17,7 @@ from dynascope.capture.calls.constructors import fill
 from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.places import is_library_name
 from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
 from dynascope.capture.protocols.abstract_classes import guard_answer
@@ -81,7 +82,7 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if isinstance(value, TensorValue) and not machine.overriding.asks_modes:
         if value.example.dim() == 0:
             raise machine.throw(TypeError, "len() of a 0-d tensor")
-        return machine.sizes.value(machine.extents.sizes(value)[0])
+        return number_values(machine, machine.extents.sizes(value)[0], len(value.example))
     if isinstance(value, ArrayValue) and value.tensor.example.dim():
         return machine.sizes.value(machine.extents.sizes(value.tensor)[0])
     if isinstance(value, ConstantValue) and not has_own_method(value, "__len__"):

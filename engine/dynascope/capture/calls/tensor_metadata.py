@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture import layouts
+from dynascope.capture.calls import late_places
 from dynascope.capture.calls.operands import fixed, to_operand
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.reasons import ForeignCall, TensorAttribute
@@ -118,6 +119,7 @@ def asked(machine: Machine, method: Any, tensor: TensorValue, others: list[Any],
 
 def number_values(machine: Machine, found: Any, now: Any) -> Value:
     """Sizes and numbers as the program sees them: a torch.Size where torch gives one."""
+    late_places.make_sure(machine, found)
     if not isinstance(now, tuple):
         return machine.sizes.value(found)
     return TupleValue(tuple(machine.sizes.value(item) for item in found), type(now))

@@ -1,0 +1,63 @@
+"""Sizes that the program reads of what is cut at places that only the run knows."""
+
+import dynascope
+import pytest
+import torch
+
+X = torch.arange(24.0).view(6, 4)
+
+
+def cut(x, at):
+    y = x[: int(at.max())] * 2
+    return y, y.dim(), y.size(1), y.shape[0]
+
+
+def length(x, at):
+    y = x[: int(at.max())]
+    return len(y) + y.sum()
+
+
+def cut_twice(x, at):
+    y = x[int(at.min()) :]
+    z = y[: int(at.max())]
+    return z + 1, x.new_zeros(z.shape[0])
+
+
+def made(x, at):
+    y = x.new_zeros(int(at.max()) + 1, 4)
+    return y + y.dim(), y.size()[1], y.new_ones(y.shape)
+
+
+def decided(x, at):
+    n = int(at.max())
+    y = x[:n]
+    return y.sum() if n >= 0 else y.sum() * 100
+
+
+def decided_above(x, at):
+    n = int(at.max())
+    y = x[n : n + 2]
+    return y.sum() * (2 if n + 2 <= 6 else 7)
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("program", [cut, length, cut_twice, made, decided, decided_above])
+def test_they_are_eager_s(program, backend):
+    """Where the place lies outside too, and where the program raises."""
+
+    def answer(function, at):
+        try:
+            return function(X, torch.tensor(at))
+        except RuntimeError as error:
+            return str(error)
+
+    compiled = dynascope.compile(program, backend=backend)
+    for at in ([1, 3], [0, 6], [0, 9], [-2, -1], [2, 2], [-9, -8], [0, 4]):
+        with dynascope.expected("data-dependent-value", "data-dependent-branch", required=False):
+            found, expected = answer(compiled, at), answer(program, at)
+        assert repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize("program", [cut, length, made])
+def test_they_break_nothing(program):
+    dynascope.compile(program, backend="eager", fullgraph=True)(X, torch.tensor([1, 3]))
