@@ -176,3 +176,18 @@ def test_a_method_of_an_object_that_a_call_compiles(tmp_path, prover):
     found = mend(Program(str(file)), prover, each=False)
     assert found.proof.breaks == (1, 0) and found.proof.calls == 2
     assert "self.lost = torch.ones(3, 3), 0\n\n    @torch.compile\n    def step_first(self, x):\n" in found.texts[str(file)]
+
+
+def test_the_forward_of_a_module_that_a_call_compiles(tmp_path, prover):
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import torch\n\nkept = []\n\n\nclass Exits(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.first, self.second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)\n\n    def forward(self, x):\n"
+        "        x = self.first(x)\n        kept.append(open(__file__).read(1))\n        return self.second(x).relu()\n\n\n"
+        "model = torch.compile(Exits())\nmodel(torch.ones(2, 3)).sum().backward()\n"
+    )
+    found = mend(Program(str(file)), prover, each=False)
+    assert found.proof.breaks[1] == 0
+    text = found.texts[str(file)]
+    assert text.count("    @torch.compile\n    def forward_") == 2 and "model = torch.compile(Exits())\n" in text
+    assert "    @torch.compiler.disable(recursive=False)\n    def forward(self, x):\n" in text

@@ -29,6 +29,7 @@ from dynascope.report.user_files import same_file
 
 BRANCH = "data-dependent-branch"
 TITLE = "Leave to Python what it must decide, between compiled functions"
+KEPT_OUT = "torch.compiler.disable(recursive=False)"
 LOOPS = ast.For | ast.While | ast.AsyncFor
 COMPOUND = ast.If | ast.For | ast.While | ast.With | ast.Try
 UNMOVED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal | ast.Delete
@@ -39,24 +40,27 @@ SIZES = re.compile(r"\[([^\]]*)\]")
 
 
 def decided_outside(site: Site) -> Fix | None:
-    """Of the function that the program has compiled, by a decorator or a call, and of the statement in it where capture broke."""
-    compiled = _by_decorator(site) or _by_call(site)
+    """Of the function that the program has compiled, by a decorator, a call or with its module, and of the statement that broke."""
+    compiled = _by_decorator(site) or _by_call(site) or _by_module(site)
     if compiled is None or any(isinstance(node, WAITS) for node in ast.walk(compiled.function)):
         return None
     split = _Split(site, compiled)
     if not split.is_made():
         return None
-    return Fix(TITLE, split.edits(), parts=(Parts(split.qualified(compiled.function.name), tuple(map(split.qualified, split.names))),))
+    outer = split.qualified(compiled.function.name) if compiled.is_listened_to else ""
+    return Fix(TITLE, split.edits(), parts=(Parts(outer, tuple(map(split.qualified, split.names))),))
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """`decorator`: the text of one that compiles as the program asked for it. `edits` take that back where it is no decorator."""
+    """`decorator`: the text of one that compiles as the program asked for it. `edits` take that back where it is no decorator. `others`:
+    decorators that the function keeps. `is_listened_to`: its calls are no longer those of something compiled."""
 
     function: ast.FunctionDef
     decorator: str
-    others: tuple[ast.expr, ...]
+    others: tuple[str, ...]
     edits: tuple[Edit, ...] = ()
+    is_listened_to: bool = True
 
 
 def _by_decorator(site: Site) -> _Compiled | None:
@@ -66,7 +70,7 @@ def _by_decorator(site: Site) -> _Compiled | None:
     for node in ast.walk(site.source.tree):
         for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
             if each.lineno <= at.line <= end_of(each)[0]:
-                others = tuple(other for other in node.decorator_list if other is not each)
+                others = tuple(site.source.text_of(other) for other in node.decorator_list if other is not each)
                 return _Compiled(node, site.source.text_of(each), others)
     return None
 
@@ -80,16 +84,36 @@ def _by_call(site: Site) -> _Compiled | None:
             pass
         case _:
             return None
-    if not all(each.arg and isinstance(each.value, ast.Constant) for each in call.keywords):
-        return None
+    decorator = _as_decorator(site, call)
     wanted = ast.ClassDef if isinstance(given, ast.Attribute) else ast.Module | Function
     for node in ast.walk(site.source.tree):
         is_meant = isinstance(node, ast.FunctionDef) and node.name == name and isinstance(site.source.parent(node), wanted)
-        if is_meant and _cuts(site, node):
-            settings = ", ".join(f"{each.arg}={site.source.text_of(each.value)}" for each in call.keywords)
-            decorator = site.source.text_of(call.func) + (f"({settings})" if settings else "")
-            return _Compiled(node, decorator, tuple(node.decorator_list), (_taken_back(site, call, given),))
+        if decorator is not None and is_meant and _cuts(site, node):
+            others = tuple(map(site.source.text_of, node.decorator_list))
+            return _Compiled(node, decorator, others, (_taken_back(site, call, given),))
     return None
+
+
+def _by_module(site: Site) -> _Compiled | None:
+    """`torch.compile(model)`: what that gives is more than a function, so it stays, and leaves the `forward` to Python."""
+    at, where = site.compiled_at, site.function_at
+    call = site.source.expression_at(at) if at is not None and same_file(at.file, site.file) else None
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or where is None or not same_file(where.file, site.file):
+        return None
+    for node in ast.walk(site.source.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "forward" and node.lineno == where.line and not node.decorator_list:
+            decorator = _as_decorator(site, call)
+            return decorator and _Compiled(node, decorator, (KEPT_OUT,), is_listened_to=False)
+    return None
+
+
+def _as_decorator(site: Site, call: ast.Call) -> str | None:
+    """What asks for the same in front of a function; settings are seen there too where they are plain."""
+    text_of = site.source.text_of
+    if not all(each.arg and isinstance(each.value, ast.Constant) for each in call.keywords):
+        return None
+    settings = ", ".join(f"{each.arg}={text_of(each.value)}" for each in call.keywords)
+    return text_of(call.func) + (f"({settings})" if settings else "")
 
 
 def _taken_back(site: Site, call: ast.Call, given: ast.expr) -> Edit:
@@ -129,7 +153,7 @@ class _Split:
         self._bound = bound_of(function)
         self._values = [(value, _lines(value, site.file)) for value in site.captured]
         self.cuts = _cuts(site, function)
-        self._is_refused = not self.cuts or bool(isinstance(owner, ast.ClassDef) and compiled.others)
+        self._is_refused = not self.cuts or bool(isinstance(owner, ast.ClassDef) and compiled.others and compiled.is_listened_to)
         self._rows: list[_Row] = []
         self._asked = self.source.expression_at(site.finding.span) if site.finding.span and site.finding.code == BRANCH else None
         self.names: list[str] = []
@@ -162,7 +186,7 @@ class _Split:
             texts.append(text)
         apart = "\n" * (2 if isinstance(source.parent(function), ast.Module) else 1)
         above = "".join(f"{text}{apart}" for text in texts)
-        above += "".join(f"{indentation}@{source.text_of(each)}\n" for each in self._compiled.others)
+        above += "".join(f"{indentation}@{each}\n" for each in self._compiled.others)
         return (Edit(first, 0, function.lineno, 0, above), *calls, *self._compiled.edits)
 
     def _part(self, name: str, made: _Row, answer: str, indentation: str) -> tuple[str, str]:

@@ -133,6 +133,7 @@ def listen(parts: Collection[str] = ()) -> Log:
         return target if disable or is_part else _listened(target, log)
 
     torch.compile = torch.compiler.compile = dynascope.compile = uncompiled
+    torch.compiler.disable = lambda fn=None, *others, **settings: (lambda given: given) if fn is None else fn
     torch.nn.Module.compile = lambda self, *others, **settings: _listened(self, log) and None
     return log
 
