@@ -284,6 +284,14 @@ CASES = {
         for _ in range(2):
             f(torch.ones(1, 2))
     """,
+    "again: sizes that are needed as constants": """
+        @torch.compile
+        def padded(x):
+            return x + torch.tensor([1.0] * x.shape[0])
+
+        for size in (3, 4, 5):
+            padded(torch.ones(size))
+    """,
     "again: sizes that were to be fixed": """
         def g(x):
             return x * 2
