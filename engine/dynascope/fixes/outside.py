@@ -68,7 +68,9 @@ def _by_decorator(site: Site) -> _Compiled | None:
     if at is None or not same_file(at.file, site.file):
         return None
     for node in ast.walk(site.source.tree):
-        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for each in node.decorator_list:
             if each.lineno <= at.line <= end_of(each)[0]:
                 others = tuple(site.source.text_of(other) for other in node.decorator_list if other is not each)
                 return _Compiled(node, site.source.text_of(each), others)
@@ -87,8 +89,9 @@ def _by_call(site: Site) -> _Compiled | None:
     decorator = _as_decorator(site, call)
     wanted = ast.ClassDef if isinstance(given, ast.Attribute) else ast.Module | Function
     for node in ast.walk(site.source.tree):
-        is_meant = isinstance(node, ast.FunctionDef) and node.name == name and isinstance(site.source.parent(node), wanted)
-        if decorator is not None and is_meant and _cuts(site, node):
+        if not isinstance(node, ast.FunctionDef) or node.name != name or not isinstance(site.source.parent(node), wanted):
+            continue
+        if decorator is not None and _cuts(site, node):
             others = tuple(map(site.source.text_of, node.decorator_list))
             return _Compiled(node, decorator, others, (_taken_back(site, call, given),))
     return None
@@ -103,7 +106,7 @@ def _by_module(site: Site) -> _Compiled | None:
     for node in ast.walk(site.source.tree):
         if isinstance(node, ast.FunctionDef) and node.name == "forward" and node.lineno == where.line and not node.decorator_list:
             decorator = _as_decorator(site, call)
-            return decorator and _Compiled(node, decorator, (KEPT_OUT,), is_listened_to=False)
+            return None if decorator is None else _Compiled(node, decorator, (KEPT_OUT,), is_listened_to=False)
     return None
 
 
