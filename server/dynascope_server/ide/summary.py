@@ -106,7 +106,7 @@ def _function_rows(function: FunctionFact) -> Iterator[Row]:
             yield from _explanation_rows("  - because", shown, entry.callers)
 
 
-ENDS = {"break": "ends at a break", "return": "returns"}
+ENDS = {"break": "ends at a break", "raise": "ends with an exception", "return": "returns"}
 
 
 def _part(entry: EntryFact, variant: Variant | None = None) -> str:
