@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ from dynascope.schedule.groups import FusionGroup
 from dynascope.user_lines import UserLines, lines_of
 
 if TYPE_CHECKING:
-    from dynascope.pipeline import Compilation
+    from dynascope.pipeline import Again, Compilation
 
 
 
@@ -112,6 +112,7 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
         graph=graph,
         guards=tuple(_guard_facts(outcome.guards, region, lines)),
         reason=lines.told(_in_words(explanation, region.code)) if explanation is not None else None,
+        recompiled=lines.told(_as_it_came(again, outcome.guards)) if again else None,
         texts=tuple(_code_texts(compilation)),
         followed=tuple(
             FileLines(file, tuple(sorted(found)))
@@ -119,6 +120,14 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
             if is_user_file(file)
         ),
     )
+
+
+def _as_it_came(again: Again, guards: Sequence[Guard]) -> Explanation:
+    """A size that changed is as fixed again as it was, where something that follows needs it as a constant."""
+    is_again = any(guard.sources == again.guard.sources and expected_value(guard) == again.change.now for guard in guards)
+    if again.change.cause != "size" or not is_again:
+        return again.explanation
+    return replace(again.explanation, remedy=replace(again.reason, is_fixed_again=True).remedy())
 
 
 def _in_words(explanation: Explanation, code: types.CodeType) -> Explanation:

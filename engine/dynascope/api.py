@@ -178,10 +178,10 @@ class Explanation:
 
     def show(self, stage: str) -> str:
         """The text of a stage, as `dynascope show` prints it: torch, joint, aten, core, prims, loops, kernels, guards, ..."""
-        from dynascope.report.stages import stage_texts
+        from dynascope.report.stages import one_text, stage_texts
 
         self.recorder.read_levels()
-        return "\n\n".join(stage_texts(self.recorder.report(), stage))
+        return one_text(stage_texts(self.recorder.report(), stage))
 
     def times(self) -> str:
         """What compiling each function cost by stage, and how many calls each compilation served."""

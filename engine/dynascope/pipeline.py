@@ -569,6 +569,8 @@ class Again:
 
     explanation: Explanation
     change: ChangeFact
+    reason: GuardFailed
+    guard: Guard
 
 
 def _why_again(state: RegionState, values: FrameValues) -> Again | None:
@@ -592,7 +594,7 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
         change = change_of(guard, values, state.region.code)
         is_in_between = resume_origin(state.region.code) is not None
         reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic, is_in_between)
-        latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change)
+        latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change, reason, guard)
     return latest
 
 

@@ -100,6 +100,8 @@ class GuardFailed(Reason):
     """Whether sizes may vary, as the program chose."""
     is_in_between: bool = False
     """Whether it was found where a break resumed: a mark on an argument does not reach what was computed since."""
+    is_fixed_again: bool = False
+    """Whether the compilation that followed takes the size for a constant once more."""
 
     def message(self) -> str:
         if self.change.expression.startswith("for "):
@@ -113,7 +115,10 @@ class GuardFailed(Reason):
             filled = self.change.expression
             return f"The first call fills `{filled}`, and later ones find it so: two compilations, each made once. Leave it."
         if self.change.cause == "size" and self.dynamic is not False:
-            return _varying_size(self.change, self.is_in_between) or _size(self.change)
+            told = _varying_size(self.change, self.is_in_between)
+            if told.startswith(VARIES) and self.is_fixed_again:
+                return f"Something that follows needs this size as a constant, so that each is compiled by itself. {_size(self.change)}"
+            return told or _size(self.change)
         if self.change.cause in ("number", "attribute") and self.dynamic is False:
             return _fixed_number(self.change)
         if self.change.cause == "size":
@@ -142,6 +147,9 @@ def _number(change: ChangeFact) -> str:
     )
 
 
+VARIES = "From now on such sizes are numbers of their own"
+
+
 def _varying_size(change: ChangeFact, is_in_between: bool) -> str:
     """Where a size may be a number of its own; empty where more than sizes differs."""
     before, now = (_sizes_in(text) for text in (change.before, change.now))
@@ -157,8 +165,7 @@ def _varying_size(change: ChangeFact, is_in_between: bool) -> str:
     can_be_marked = change.expression.isidentifier() and not is_in_between
     how = f"`dynascope.mark_dynamic({change.expression}, {marked})`, or `dynamic=True`" if can_be_marked else "`dynamic=True`"
     return (
-        "From now on such sizes are numbers of their own, and one compilation serves all of them. To have it from the first call on: "
-        f"{how}."
+        f"{VARIES}, and one compilation serves all of them. To have it from the first call on: {how}."
     )
 
 

@@ -38,3 +38,24 @@ def test_gradients_come_through_it():
     module = Counting()
     dynascope.compile(module)(torch.ones(2))["result"].sum().backward()
     assert torch.equal(module.scale.grad, torch.ones(2))
+
+
+def test_a_forward_that_is_kept_out_runs_as_written_and_its_parts_are_compiled():
+    captured = []
+
+    def backend(graph, example_inputs):
+        captured.append(graph)
+        return graph.forward
+
+    class Net(torch.nn.Module):
+        @dynascope.compile(backend=backend)
+        def part(self, x):
+            return x.sin()
+
+        @dynascope.disable(recursive=False)
+        def forward(self, x):
+            return self.part(x) + int(x.sum())
+
+    model = dynascope.compile(Net(), backend=backend)
+    assert torch.equal(model(torch.ones(3)), torch.ones(3).sin() + 3)
+    assert len(captured) == 1

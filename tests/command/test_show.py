@@ -44,6 +44,14 @@ def test_options_between_the_stage_and_the_file(show):
     assert done.returncode == 0 and "f32[s0]" in done.stdout, done.stderr
 
 
+def test_the_graphs_of_all_variants_are_one_program(tmp_path):
+    path = tmp_path / "twice.py"
+    path.write_text("import torch\n\nf = torch.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(3)), f(torch.ones(3, 2))\n")
+    shown = subprocess.run([sys.executable, "-m", "dynascope", "show", "torch", str(path)], capture_output=True, text=True, check=True)
+    assert shown.stdout.count("def forward(") == 2
+    exec(compile(shown.stdout, "shown", "exec"), {})
+
+
 def test_an_option_that_show_does_not_have(show):
     done = show("torch", "::f", "--dynamics")
     assert done.returncode == 2 and "unrecognized arguments: --dynamics" in done.stderr

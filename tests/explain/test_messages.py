@@ -287,6 +287,13 @@ CASES = {
         for _ in range(2):
             f(torch.ones(1, 2))
     """,
+    "again: sizes that are needed as constants": """
+        def f(x):
+            return x + torch.tensor([1.0] * x.shape[0])
+
+        for size in (3, 4, 5):
+            f(torch.ones(size))
+    """,
     "again: sizes that were to be fixed": """
         def g(x):
             return x * 2

@@ -155,3 +155,39 @@ def test_a_name_that_the_program_has_is_not_taken(mended):
     head = HEAD.replace("kept = []\n", "kept = []\n\n\ndef f_compiled():\n    return 1\n")
     _, text = mended("    y = layer(x) * 2\n    kept.append(str(y))\n    return y\n", head=head)
     assert "def f_compiled_2(x):\n" in text
+
+
+def test_a_function_that_a_call_compiles(mended):
+    body = "    loss = layer(x).pow(2)\n    if not torch.isfinite(loss).all():\n        return None\n    return loss.sin() * 2\n"
+    calls = "compiled = torch.compile(f, dynamic=False)\ncompiled(torch.ones(4, 3))\n"
+    found, text = mended(body, calls, HEAD.removesuffix("@torch.compile\n"))
+    assert found.proof.breaks == (1, 0)
+    assert text.endswith("compiled = f\ncompiled(torch.ones(4, 3))\n") and text.count("@torch.compile(dynamic=False)\ndef f_") == 2
+
+
+def test_a_method_of_an_object_that_a_call_compiles(tmp_path, prover):
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import torch\n\n\nclass Runs:\n    def __init__(self):\n        self.weight, self.lost = torch.ones(3, 3), 0\n"
+        "        self.step = torch.compile(self.step)\n\n    def step(self, x):\n        y = x @ self.weight\n"
+        "        if not torch.isfinite(y).all():\n            self.lost += 1\n            return None\n        return y.sin() * 2\n\n\n"
+        "runs = Runs()\nruns.step(torch.ones(2, 3))\nruns.step(torch.ones(2, 3))\n"
+    )
+    found = mend(Program(str(file)), prover, each=False)
+    assert found.proof.breaks == (1, 0) and found.proof.calls == 2
+    assert "self.lost = torch.ones(3, 3), 0\n\n    @torch.compile\n    def step_first(self, x):\n" in found.texts[str(file)]
+
+
+def test_the_forward_of_a_module_that_a_call_compiles(tmp_path, prover):
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import torch\n\nkept = []\n\n\nclass Exits(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.first, self.second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)\n\n    def forward(self, x):\n"
+        "        x = self.first(x)\n        kept.append(open(__file__).read(1))\n        return self.second(x).relu()\n\n\n"
+        "model = torch.compile(Exits())\nmodel(torch.ones(2, 3)).sum().backward()\n"
+    )
+    found = mend(Program(str(file)), prover, each=False)
+    assert found.proof.breaks[1] == 0
+    text = found.texts[str(file)]
+    assert text.count("    @torch.compile\n    def forward_") == 2 and "model = torch.compile(Exits())\n" in text
+    assert "    @torch.compiler.disable(recursive=False)\n    def forward(self, x):\n" in text

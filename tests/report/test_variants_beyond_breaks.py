@@ -6,7 +6,7 @@ import pytest
 from dynascope import recording
 from dynascope.report.findings import calm_findings, findings
 from dynascope.report.span import Span
-from dynascope.report.variants import chosen_entries, one_variant
+from dynascope.report.variants import chosen_entries, one_variant, variants_of
 
 
 @pytest.fixture
@@ -129,3 +129,19 @@ def test_two_breaks_beside_each_other_are_two(report_of):
 )
 def test_a_place_inside_another(inner, is_part):
     assert Span("m.py", 3, 4, 3, 10).contains(inner) is is_part
+
+
+def test_variants_of_one_label_are_told_apart_by_what_changed(report_of):
+    report = report_of("""
+        import torch, dynascope
+
+        @dynascope.compile(backend="eager")
+        def step(x, caches=None):
+            return x + 1 if caches is None else torch.cat([x, *caches[0], *caches[1]]) * 2
+
+        step(torch.ones(2))
+        for size in (3, 4, 5):
+            step(torch.ones(2), [(torch.ones(size), torch.ones(size)), (torch.ones(size), torch.ones(size))])
+    """)
+    labels = [variant.label for variant in variants_of(report.functions[0])]
+    assert "caches[0][0] f32[3]" in labels[1] and "caches[0][0] f32[s0]" in labels[2] and "==" not in labels[2]

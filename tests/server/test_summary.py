@@ -1,6 +1,6 @@
 """The page of a whole run: places are the user's own, also where a library's function was compiled."""
 
-from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, ProgramFact
+from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GuardFact, ProgramFact
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame
 from dynascope_server.ide.summary import summary_page
@@ -21,3 +21,20 @@ def test_a_librarys_function_stands_where_the_program_gave_it_to_the_compiler():
     text, links = summary_page(report)
     assert "## `Sequential.forward` ([train.py:29]" in text and text.count("([train.py:34]") == 3
     assert "container.py" not in text and {link.span.file for link in links} == {MINE}
+
+
+def test_compilations_are_told_apart_and_a_break_that_they_share_says_its_remedy_once():
+    why = Explanation("data-dependent-branch", "warning", "`if x > 5` needs the value of a tensor.", "Use torch.where.", Span(MINE, 4), ())
+    entries = tuple(
+        EntryFact(
+            f"f0.e{number}", "function", Span(MINE, 2), "compiled", "break", reason=why,
+            guards=(GuardFact("n", f"`n` is {number}", "Equals", Span(MINE, 3), value=str(number)),),
+        )
+        for number in (3, 4)
+    )  # fmt: skip
+    report = CompileReport(
+        ProgramFact(MINE), EnvironmentFact("3.12", "2.13", "0.1", "cpu"), functions=(FunctionFact("f0", "step", Span(MINE, 2), entries),)
+    )
+    text, _ = summary_page(report)
+    assert "- variant 1 of 2 · `n = 3`: no graph" in text and "- variant 2 of 2 · `n = 4`: no graph" in text
+    assert text.count("needs the value") == 2 and text.count("Use torch.where.") == 1

@@ -33,7 +33,7 @@ INTERRUPTED = 130
 def fix(options: argparse.Namespace) -> int:
     """0, also where nothing is to be mended; 1 where the program could not be looked at."""
     if not Path(options.file).is_file():
-        reason = MissingFile(options.file)
+        reason = MissingFile(options.file, "fix FILE [ARGS]")
         return _complain(f"{reason.message()} {reason.remedy()}", USAGE)
     if not is_served():
         return _complain("fixes are proved in processes that fork, which this system does not have.", FAILED)

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the file; the exit code is the program's own (124 after a time-out, 2 for a missing file)."""
     events = EventStream(options.events_fd)
     if not (getattr(options, "module", False) or _can_be_run(Path(options.file))):
-        _complain(MissingFile(options.file), events)
+        _complain(MissingFile(options.file, f"{options.command} FILE [ARGS]"), events)
         return USAGE
     if not all(map(can_be_written, (options.output, options.json))):
         return USAGE
@@ -68,7 +68,7 @@ def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | No
     """Run the file for those who print something else of its report: the exit code, and the report if there is one. What is missing
     was said."""
     if not Path(options.file).is_file():
-        _complain(MissingFile(options.file), EventStream(None))
+        _complain(MissingFile(options.file, f"{options.command} FILE [ARGS]"), EventStream(None))
         return USAGE, None
     if not can_be_written(options.json):
         return USAGE, None

@@ -10,7 +10,7 @@ from pathlib import Path
 from dynascope.command.reasons import MissingFile
 from dynascope.command.run import execute_apart
 from dynascope.report.facts import CompileReport
-from dynascope.report.stages import LEVELS, followed_inside, is_named, stage_texts
+from dynascope.report.stages import LEVELS, followed_inside, is_named, one_text, stage_texts
 from dynascope.report.store import ReportUnreadable, read_report
 
 OPERATORS = "operators"
@@ -47,7 +47,7 @@ def show(options: argparse.Namespace) -> int:
     if not texts:
         print(_nothing(report, options.stage, function), file=sys.stderr)
         return code or NOTHING_FOUND
-    print("\n\n".join(texts))
+    print(one_text(texts))
     return code
 
 

@@ -23,6 +23,8 @@ class Site:
     file: str = ""
     compiled_at: Span | None = None
     """Where the program asked for the function to be compiled."""
+    function_at: Span | None = None
+    """The function that was compiled."""
     captured: tuple[ValueFact, ...] = ()
     """All that was captured of the program."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from dynascope.fixes import (
     asked_apart,
@@ -34,7 +35,7 @@ from dynascope.fixes import (
 )
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.source import Source
-from dynascope.report.facts import CompileReport, ValueFact
+from dynascope.report.facts import CompileReport
 from dynascope.report.findings import Finding, findings
 from dynascope.report.span import Span
 from dynascope.report.user_files import same_file
@@ -125,9 +126,15 @@ def offers(report: CompileReport, file: str, text: str) -> list[Offer]:
         return []
     found = [finding for finding in findings(report) if finding.span is not None and same_file(finding.span.file, file)]
     compiled_at = {function.identifier: function.compiled_at for function in report.functions}
+    function_at = {function.identifier: function.span for function in report.functions}
     captured = tuple(value for graph in report.graphs for value in graph.values)
+
+    def whole(finding: Finding) -> Site:
+        name = finding.function
+        return Site(source, finding, ast.Constant(None), file, compiled_at.get(name), function_at.get(name), captured)
+
     made = [
-        Offer(finding, tuple(_fixes(_sites(finding, source, file, compiled_at.get(finding.function), captured))))
+        Offer(finding, tuple(_fixes(chain(_sites(finding, source, file), [(whole(finding), (outside.decided_outside,))]))))
         for finding in found
         if finding.kind == "break"
     ]
@@ -153,10 +160,8 @@ def _fixes(sites: Iterator[tuple[Site, tuple[Kind, ...]]]) -> Iterator[Fix]:
             yield fix
 
 
-def _sites(
-    finding: Finding, source: Source, file: str, compiled_at: Span | None, captured: tuple[ValueFact, ...]
-) -> Iterator[tuple[Site, tuple[Kind, ...]]]:
-    """The place itself, and the calls that led there: what is called may be there to tell something. In the end the whole function."""
+def _sites(finding: Finding, source: Source, file: str) -> Iterator[tuple[Site, tuple[Kind, ...]]]:
+    """The place itself, and the calls that led there: what is called may be there to tell something."""
     spans = [] if finding.span is None else [(finding.span, KINDS.get(finding.code, ()))]
     around = (*TOLD, *own_operators.KINDS) if finding.code in ("foreign-call", "foreign-value") else TOLD
     spans += [(frame.span, around) for frame in reversed(finding.stack) if same_file(frame.span.file, file)]
@@ -164,7 +169,6 @@ def _sites(
         node = source.expression_at(span)
         if node is not None:
             yield Site(source, finding, node), kinds
-    yield Site(source, finding, ast.Constant(None), file, compiled_at, captured), (outside.decided_outside,)
 
 
 def _sites_of_again(

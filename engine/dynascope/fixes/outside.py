@@ -29,6 +29,7 @@ from dynascope.report.user_files import same_file
 
 BRANCH = "data-dependent-branch"
 TITLE = "Leave to Python what it must decide, between compiled functions"
+KEPT_OUT = "torch.compiler.disable(recursive=False)"
 LOOPS = ast.For | ast.While | ast.AsyncFor
 COMPOUND = ast.If | ast.For | ast.While | ast.With | ast.Try
 UNMOVED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal | ast.Delete
@@ -39,25 +40,99 @@ SIZES = re.compile(r"\[([^\]]*)\]")
 
 
 def decided_outside(site: Site) -> Fix | None:
-    """Of the function that the program has compiled by a decorator, and of the statement in it where capture broke."""
-    function = _compiled(site)
-    if function is None or any(isinstance(node, WAITS) for node in ast.walk(function)):
+    """Of the function that the program has compiled, by a decorator, a call or with its module, and of the statement that broke."""
+    compiled = _by_decorator(site) or _by_call(site) or _by_module(site)
+    if compiled is None or any(isinstance(node, WAITS) for node in ast.walk(compiled.function)):
         return None
-    split = _Split(site, function)
+    split = _Split(site, compiled)
     if not split.is_made():
         return None
-    return Fix(TITLE, split.edits(), parts=(Parts(split.qualified(function.name), tuple(map(split.qualified, split.names))),))
+    outer = split.qualified(compiled.function.name) if compiled.is_listened_to else ""
+    return Fix(TITLE, split.edits(), parts=(Parts(outer, tuple(map(split.qualified, split.names))),))
 
 
-def _compiled(site: Site) -> ast.FunctionDef | None:
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """`decorator`: the text of one that compiles as the program asked for it. `edits` take that back where it is no decorator. `others`:
+    decorators that the function keeps. `is_listened_to`: its calls are no longer those of something compiled."""
+
+    function: ast.FunctionDef
+    decorator: str
+    others: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
+    is_listened_to: bool = True
+
+
+def _by_decorator(site: Site) -> _Compiled | None:
     at = site.compiled_at
     if at is None or not same_file(at.file, site.file):
         return None
-    return next((
-        node
-        for node in ast.walk(site.source.tree)
-        if isinstance(node, ast.FunctionDef) and any(each.lineno <= at.line <= end_of(each)[0] for each in node.decorator_list)
-    ), None)  # fmt: skip
+    for node in ast.walk(site.source.tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for each in node.decorator_list:
+            if each.lineno <= at.line <= end_of(each)[0]:
+                others = tuple(site.source.text_of(other) for other in node.decorator_list if other is not each)
+                return _Compiled(node, site.source.text_of(each), others)
+    return None
+
+
+def _by_call(site: Site) -> _Compiled | None:
+    """`torch.compile(step)` and `torch.compile(self.step, dynamic=True)`: the function itself takes the place of the call."""
+    at = site.compiled_at
+    call = site.source.expression_at(at) if at is not None and same_file(at.file, site.file) else None
+    match call:
+        case ast.Call(args=[ast.Name(id=name) | ast.Attribute(attr=name) as given]):
+            pass
+        case _:
+            return None
+    decorator = _as_decorator(site, call)
+    wanted = ast.ClassDef if isinstance(given, ast.Attribute) else ast.Module | Function
+    for node in ast.walk(site.source.tree):
+        if not isinstance(node, ast.FunctionDef) or node.name != name or not isinstance(site.source.parent(node), wanted):
+            continue
+        if decorator is not None and _cuts(site, node):
+            others = tuple(map(site.source.text_of, node.decorator_list))
+            return _Compiled(node, decorator, others, (_taken_back(site, call, given),))
+    return None
+
+
+def _by_module(site: Site) -> _Compiled | None:
+    """`torch.compile(model)`: what that gives is more than a function, so it stays, and leaves the `forward` to Python."""
+    at, where = site.compiled_at, site.function_at
+    call = site.source.expression_at(at) if at is not None and same_file(at.file, site.file) else None
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or where is None or not same_file(where.file, site.file):
+        return None
+    for node in ast.walk(site.source.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "forward" and node.lineno == where.line and not node.decorator_list:
+            decorator = _as_decorator(site, call)
+            return None if decorator is None else _Compiled(node, decorator, (KEPT_OUT,), is_listened_to=False)
+    return None
+
+
+def _as_decorator(site: Site, call: ast.Call) -> str | None:
+    """What asks for the same in front of a function; settings are seen there too where they are plain."""
+    text_of = site.source.text_of
+    if not all(each.arg and isinstance(each.value, ast.Constant) for each in call.keywords):
+        return None
+    settings = ", ".join(f"{each.arg}={text_of(each.value)}" for each in call.keywords)
+    return text_of(call.func) + (f"({settings})" if settings else "")
+
+
+def _taken_back(site: Site, call: ast.Call, given: ast.expr) -> Edit:
+    """`step = torch.compile(step)` goes as a whole, where something is left of its block."""
+    source, statement = site.source, site.source.statement(call)
+    match statement:
+        case ast.Assign(targets=[target]) if source.text_of(target) == source.text_of(given):
+            blocks = [getattr(source.parent(statement), each, []) for each in ("body", "orelse", "finalbody")]
+            last = end_of(statement)[0]
+            alone = not any(
+                other is not statement and other.lineno <= last and statement.lineno <= end_of(other)[0]
+                for block in blocks if statement in block for other in block
+            )  # fmt: skip
+            if alone and any(statement in block and len(block) > 1 for block in blocks):
+                return Edit(statement.lineno, 0, last + 1, 0, "")
+    return source.replaced(call, source.text_of(given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +146,9 @@ class _Row:
 class _Split:
     """`cuts` are the statements that Python keeps; each row of statements between them becomes a function."""
 
-    def __init__(self, site: Site, function: ast.FunctionDef) -> None:
-        self.source, self.function = site.source, function
-        at = site.compiled_at
-        self._decorator = next(each for each in function.decorator_list if at and each.lineno <= at.line <= end_of(each)[0])
+    def __init__(self, site: Site, compiled: _Compiled) -> None:
+        self.source, self.function, self._compiled = site.source, compiled.function, compiled
+        function = compiled.function
         owner = self.source.parent(function)
         given = [each.arg for each in parameters(function)]
         self._is_method = isinstance(owner, ast.ClassDef) and bool(given)
@@ -82,7 +156,7 @@ class _Split:
         self._bound = bound_of(function)
         self._values = [(value, _lines(value, site.file)) for value in site.captured]
         self.cuts = _cuts(site, function)
-        self._is_refused = not self.cuts or (isinstance(owner, ast.ClassDef) and len(function.decorator_list) > 1)
+        self._is_refused = not self.cuts or bool(isinstance(owner, ast.ClassDef) and compiled.others and compiled.is_listened_to)
         self._rows: list[_Row] = []
         self._asked = self.source.expression_at(site.finding.span) if site.finding.span and site.finding.code == BRANCH else None
         self.names: list[str] = []
@@ -105,8 +179,7 @@ class _Split:
     def edits(self) -> tuple[Edit, ...]:
         function, source = self.function, self.source
         indentation = source.lines[function.lineno - 1][: function.col_offset].decode()
-        first = min(each.lineno for each in function.decorator_list)
-        others = [each for each in function.decorator_list if each is not self._decorator]
+        first = min([function.lineno, *(each.lineno for each in function.decorator_list)])
         calls, texts = [], []
         answer = source.fresh("is_met")
         for name, row in zip(self.names, self._rows, strict=True):
@@ -116,8 +189,8 @@ class _Split:
             texts.append(text)
         apart = "\n" * (2 if isinstance(source.parent(function), ast.Module) else 1)
         above = "".join(f"{text}{apart}" for text in texts)
-        above += "".join(f"{indentation}@{source.text_of(each)}\n" for each in others)
-        return (Edit(first, 0, function.lineno, 0, above), *calls)
+        above += "".join(f"{indentation}@{each}\n" for each in self._compiled.others)
+        return (Edit(first, 0, function.lineno, 0, above), *calls, *self._compiled.edits)
 
     def _part(self, name: str, made: _Row, answer: str, indentation: str) -> tuple[str, str]:
         """The call that takes the row's place, and the function."""
@@ -134,7 +207,7 @@ class _Split:
             collects = None
         owner, given = (f"{self._self}.", [self._self, *inputs]) if self._is_method else ("", inputs)
         call = f"{owner}{name}({', '.join(inputs)})"
-        lines = [f"{indentation}@{self.source.text_of(self._decorator)}", f"{indentation}def {name}({', '.join(given)}):"]
+        lines = [f"{indentation}@{self._compiled.decorator}", f"{indentation}def {name}({', '.join(given)}):"]
         declared = self._bound.declared(row)
         lines += [f"{inside}{word} {', '.join(names)}" for word, names in declared.items() if names]
         lines += self._moved(row, inside)

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import sys
+import types
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +133,7 @@ def listen(parts: Collection[str] = ()) -> Log:
         return target if disable or is_part else _listened(target, log)
 
     torch.compile = torch.compiler.compile = dynascope.compile = uncompiled
+    torch.compiler.disable = lambda fn=None, *others, **settings: (lambda given: given) if fn is None else fn
     torch.nn.Module.compile = lambda self, *others, **settings: _listened(self, log) and None
     return log
 
@@ -145,10 +147,14 @@ def _listened(target: Any, log: Log) -> Any:
     if not callable(target):
         return target
 
+    # A method is the function with its object, as it is where its class has it compiled.
+    function, first = (target.__func__, (target.__self__,)) if isinstance(target, types.MethodType) else (target, ())
+
     @functools.wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        log.first_calls.note(target, args, kwargs)
-        result = target(*args, **kwargs)
+        args = (*first, *args)
+        log.first_calls.note(function, args, kwargs)
+        result = function(*args, **kwargs)
         log.add(result, args, kwargs)
         return result
 

@@ -90,7 +90,7 @@ def _location(span: Span) -> dict[str, Any]:
 
 def _uri(file: str) -> str:
     path = checkout_path(file)
-    return Path(os.path.abspath(file)).as_uri() if path is None else quote(path)
+    return Path(os.path.abspath(file)).as_uri() if path is None else quote(os.fsencode(path))
 
 
 def _region(span: Span) -> dict[str, int]:

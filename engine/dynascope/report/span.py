@@ -52,7 +52,8 @@ class Span:
     def place(self) -> str:
         """`model.py:12`: without the folder, so that a generated text stays the same when the project moves."""
         name = self.file.replace("\\", "/").rsplit("/", 1)[-1]
-        return f"{name}:{self.line}"
+        # A name that is no UTF-8 is written with escapes: the text goes into files.
+        return f"{name.encode(errors='backslashreplace').decode()}:{self.line}"
 
     def quotation(self) -> str:
         """`model.py:12: y = torch.relu(x)`, as generated texts say where a line of theirs came from."""

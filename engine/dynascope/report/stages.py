@@ -47,6 +47,14 @@ def stage_texts(report: CompileReport, stage: str, function: str = "") -> Iterat
             yield from _derived_texts(report, entry, stage, title)
 
 
+def one_text(texts: Iterable[str]) -> str:
+    """All of them below each other. Graphs are programs, and Python takes a `from __future__` only before anything else: said once."""
+    return "\n\n".join(text if place == 0 else text.replace(_FUTURE, "", 1) for place, text in enumerate(texts))
+
+
+_FUTURE = "from __future__ import annotations\n\n"
+
+
 def _derived_texts(report: CompileReport, entry: EntryFact, stage: str, title: str) -> Iterator[str]:
     if stage == "guards":
         yield "\n".join([f"{title}: guards", *map(_guard_line, entry.guards)])

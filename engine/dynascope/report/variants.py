@@ -149,9 +149,18 @@ def _told_apart(entries: list[EntryFact], named: dict[str, str]) -> dict[str, st
     for label in set(named.values()):
         same = [entry for entry in entries if named[entry.identifier] == label]
         if len(same) > 1:
-            more = next(told for told in (_own_guards(same), _callers(same), _numbers(same)) if len(set(told)) == len(same))
+            more = next(told for told in (_changed(same), _own_guards(same), _callers(same), _numbers(same)) if len(set(told)) == len(same))
             found |= {e.identifier: " · ".join(filter(None, (label, words))) for e, words in zip(same, more, strict=True)}
     return found
+
+
+def _changed(entries: list[EntryFact]) -> list[str]:
+    """Of each entry what it takes for the first that changed from one of them to another, where all of them look at that."""
+    told = [_telling(entry.guards) for entry in entries]
+    for name in (entry.change.expression for entry in entries if entry.change is not None):
+        if all(name in guards for guards in told) and len({guards[name].value for guards in told}) == len(entries):
+            return [_text(guards[name]) for guards in told]
+    return ["" for _ in entries]
 
 
 def _own_guards(entries: list[EntryFact], kinds: Collection[str] = ()) -> list[str]:

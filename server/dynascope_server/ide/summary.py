@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, LineLink
@@ -12,11 +13,14 @@ from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_place
+from dynascope.report.variants import Variant, fitted_title, variants_of
 
 from dynascope_server.ide.findings_of_looks import check_words, cost_rows, found_out
 from dynascope_server.ide.numbers import count
 
 Page = tuple[str, tuple[LineLink, ...]]
+TITLE_LENGTH = 80
+"""Of a variant, before the rest of its line."""
 Row = tuple[str, Span | None]
 """A line of Markdown, and the place that its end names."""
 
@@ -75,9 +79,18 @@ def _outcome(report: CompileReport) -> str:
 def _function_rows(function: FunctionFact) -> Iterator[Row]:
     where = function_line(function)
     yield from _heading(f"`{function.name}`", where)
+    variants = {
+        variant.entry.identifier: variant
+        for place in {entry.place for entry in function.entries}
+        for variant in variants_of(function, place)
+        if variant.total > 1
+    }
+    reasons: set[Explanation] = set()
     for entry in function.entries:
         seconds = sum(entry.seconds.values())
-        told = [_part(entry), f"graph `{entry.graph}`" if entry.graph else "no graph", count(len(entry.guards), "guard")]
+        variant = variants.get(entry.identifier)
+        graph = f"graph `{entry.graph}`" if entry.graph else "no graph"
+        told = [f"{_part(entry, variant)}: {graph}", count(len(entry.guards), "guard")]
         if entry.status == "uncompiled":
             what = "raises, because of `fullgraph=True`" if entry.exit == "raise" else "runs uncompiled"
         else:
@@ -87,14 +100,22 @@ def _function_rows(function: FunctionFact) -> Iterator[Row]:
         if entry.recompiled is not None:
             yield from _explanation_rows("  - compiled again", entry.recompiled, entry.callers)
         if entry.reason is not None:
-            yield from _explanation_rows("  - because", entry.reason, entry.callers)
+            is_known = entry.reason in reasons
+            reasons.add(entry.reason)
+            shown = replace(entry.reason, remedy="") if is_known else entry.reason
+            yield from _explanation_rows("  - because", shown, entry.callers)
 
 
-ENDS = {"break": "ends at a break", "return": "returns"}
+ENDS = {"break": "ends at a break", "raise": "ends with an exception", "return": "returns"}
 
 
-def _part(entry: EntryFact) -> str:
-    return f"from line {entry.span.line} on" if entry.region == "resume" else "from its start"
+def _part(entry: EntryFact, variant: Variant | None = None) -> str:
+    """Where it begins, and of several compilations which: `variant 2 of 3 · x f32[2, 5]`."""
+    number, _, label = ("" if variant is None else fitted_title(variant, TITLE_LENGTH)).partition(" · ")
+    title = f"{number} · `{label}`" if label else number
+    if entry.region == "resume":
+        return ", ".join(filter(None, (f"from line {entry.span.line} on", title)))
+    return title or "from its start"
 
 
 def _guard_rows(function: FunctionFact, entry: EntryFact) -> Iterator[Row]:
