@@ -341,3 +341,19 @@ def test_a_hook_of_an_input_of_grad_runs():
 def test_views_made_before_are_as_in_eager():
     with dynascope.expected("leaf-inside"):
         assert everything(dynascope.compile(views_made_before)) == everything(views_made_before)
+
+
+@pytest.mark.expects("tensor-attribute")
+@pytest.mark.parametrize("make", [lambda: torch.ones(3, 1, requires_grad=True), lambda: torch.ones(3, 1, requires_grad=True) * 1])
+def test_a_view_that_is_made_without_recording_has_a_gradient_from_there_on(make):
+    """It says that it requires one before, as its base does, and has none."""
+
+    def f(x):
+        with torch.no_grad():
+            view = x.unsqueeze(0)
+            view.requires_grad_()
+        return view
+
+    view = dynascope.compile(f, backend="eager")(make())
+    view.sum().backward()
+    assert view.grad is not None and torch.equal(view.grad, torch.ones(1, 3, 1))

@@ -1,7 +1,7 @@
 """Operators of the program's own that write to operands, as operators that give the new contents.
 
     torch.ops.mine.add_into(x, out)                 out changes
-    new = dynascope_new_contents.mine_add_into(x, out)          on a copy of `out`
+    new = dynascope_new_contents.mine_58__58_add__into_1(x, out)          on a copy of `out`
 
 They stand in the namespace `dynascope_new_contents`, so that they are taken for the program's: they run in its order, each once,
 whoever reads what they give. There is one for each operator and for how many tensors its operands that are lists or left out have.
@@ -65,8 +65,8 @@ def _functional(operator: Any, counts: tuple[int, ...]) -> Any:
         return None
     names = [each.name for each in schema.arguments]
     given = _ALIAS.sub("Tensor", str(schema).partition("(")[2].rpartition(") -> ")[0])
-    name = "_".join([re.sub(r"\W+", "_", operator.name()), *map(str, counts)])
-    while name in _NAMES:
+    name = "_".join([re.sub(r"\W", lambda sign: f"_{ord(sign[0])}_", operator.name().replace("_", "__")), *map(str, counts)])
+    while name in _NAMES:  # a library was registered anew; of two operators names differ, also in another process
         name += "_"
     _NAMES.add(name)
     LIBRARY.define(f"{name}({given}) -> ({', '.join(['Tensor'] * (len(made) + sum(counts)))})")

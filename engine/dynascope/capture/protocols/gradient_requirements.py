@@ -55,6 +55,8 @@ def requires_grad(machine: Machine, tensor: TensorValue) -> bool:
 
 def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
     """Of a tensor made inside, one that is computed, or of integers torch or plain Python decides."""
+    if tensor.example.requires_grad and tensor.example.is_leaf and tensor.example._is_view():
+        raise Break(TensorAttribute(NAME))  # made without recording it says that it does and has no gradient: this gives it one
     if wanted == requires_grad(machine, tensor):
         return
     if wanted and may_be_leaf(machine, tensor):
