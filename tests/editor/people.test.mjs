@@ -18,7 +18,7 @@ describe('programs as people write them', () => {
   const hint = (text, shape = /f32\[/) => editor.locator('.view-line', { hasText: text }).filter({ hasText: shape }).first();
 
   const to = async (key) => {
-    await editor.locator('.view-line').first().click();
+    await editor.locator('.inputarea, .native-edit-context').first().focus(); // a first line may lie under the breadcrumbs
     await window.page.keyboard.press(`Control+${key}`);
   };
 
