@@ -27,8 +27,8 @@ from dynascope.grad.attention import MATH, attention, choice_of
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
 
-FEWEST_KEYS = 128
-"""Below, scores are small, and a kernel for them is as fast."""
+FEWEST_KEYS, FEWEST_KEYS_WITH_BACKWARD = 128, 256
+"""Below, scores are small, and what is written is as fast."""
 FEWEST_KEYS_OF_FLOATS = 1024
 """On a GPU, with a backward pass: of 32 bits its kernel takes longer than what is written, and fewer scores take little memory."""
 BLOCKS = -1e8
@@ -281,7 +281,9 @@ def _fits(found: WrittenAttention, scores: fx.Node, end: fx.Node) -> bool:
     key = key.mT if found.is_turned else key
     rank, size = query.dim(), query.shape[-1]
     same_batch = query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
-    if rank not in (3, 4) or not same_batch or value.shape[-1] != size or key.shape[-1] < FEWEST_KEYS:
+    if rank not in (3, 4) or not same_batch or value.shape[-1] != size:
+        return False
+    if key.shape[-1] < (FEWEST_KEYS_WITH_BACKWARD if result.requires_grad else FEWEST_KEYS):
         return False
     if len({each.dtype for each in tensors}) > 1 or not query.dtype.is_floating_point:
         return False
