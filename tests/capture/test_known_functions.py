@@ -166,3 +166,16 @@ def test_streams_of_a_program_that_runs_without_a_gpu():
         return y + torch.cuda.device_count()
 
     assert torch.equal(dynascope.compile(program, fullgraph=True)(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_iter_until_asks_for_something_to_call():
+    def f(x, given):
+        try:
+            iter(given, 3)
+        except TypeError as error:
+            return x + 1, str(error)
+        return x, ""
+
+    with dynascope.expected("program-raises", "caught-exception", required=False):
+        for given in ((1, 2), "text", frozenset()):
+            assert dynascope.compile(f, backend="eager")(torch.ones(2), given)[1] == f(torch.ones(2), given)[1] != ""

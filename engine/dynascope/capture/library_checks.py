@@ -110,10 +110,10 @@ def catches(frame: Frame) -> bool:
     while instruction.handler is not None:
         target = instruction.handler.target
         at = frame.program.index[target]
-        first, second, third = (each.operation for each in frame.program.instructions[at : at + 3])
-        if (first, second) == ("PUSH_EXC_INFO", "WITH_EXCEPT_START"):
+        begins = [each.operation for each in frame.program.instructions[at : at + 3]]
+        if begins[:2] == ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]:
             instruction = target
-        elif (first, second, third) == ("COPY", "POP_EXCEPT", "RERAISE"):
+        elif begins == ["COPY", "POP_EXCEPT", "RERAISE"]:
             instruction = frame.program.instructions[at + 2]
         else:
             return True

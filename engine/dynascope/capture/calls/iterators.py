@@ -15,7 +15,7 @@ from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.attributes import special
-from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
+from dynascope.capture.protocols.classes import MISSING, has_python_method, is_callable, lookup
 from dynascope.capture.protocols.iteration import (
     BUILTIN_ITERATORS,
     advance,
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 @meaning(iter)
 def iter_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if len(arguments) > 1:
+        if not is_callable(machine.realize(arguments[0])):
+            raise Break(ProgramRaises("TypeError", machine.expression()))
         return equivalents.enter(machine, equivalents.called_until, arguments, keywords)
     return iterator(machine, arguments[0])
 
