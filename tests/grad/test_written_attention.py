@@ -87,6 +87,8 @@ PROGRAMS = {
     "where": (chosen, lambda: [*operands(), causal()]),
     "evaluated": (in_eval, operands),
     "bmm": (by_batches, lambda: operands(3)),
+    "one row for all": (masked_fill, lambda: [*operands(), padding()[1, 0, 0]]),
+    "nothing is left": (masked_fill, lambda: [*operands(), torch.zeros(KEYS, dtype=torch.bool)]),
     "einsum": (by_letters, operands),
     "halves": (plain, lambda: operands(dtype=torch.bfloat16)),
     "no gradients": (masked_fill, lambda: [*operands(requires_grad=False), causal()]),
@@ -198,6 +200,10 @@ def other_letters(q, k, v):
     return torch.einsum("bhij,bhjd->bhid", torch.softmax(torch.einsum("bhid,bhjd->bhji", q, k), -1), v)
 
 
+def rounded_weights(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1), -1).bfloat16().float() @ v
+
+
 def few_keys(q, k, v):
     return plain(q, k[:, :, :200], v[:, :, :200])
 
@@ -222,7 +228,7 @@ def an_added_mask(q, k, v):
 
 AS_WRITTEN = [
     other_letters, returned_too, dropped, over_rows, scaled_behind_the_mask, filled_with_a_small_number, few_keys, other_heads,
-    wider_values, scores_without_history, an_added_mask,
+    wider_values, scores_without_history, an_added_mask, rounded_weights,
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from dynascope.grad.outputs import Overlap, Results, describe_results
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
 from dynascope.grad.trails import Trail
-from dynascope.grad.written_attention import written_attentions
+from dynascope.grad.written_attention import WrittenAttention, written_attentions
 from dynascope.meta_kernels import kernel_flags
 from dynascope.meta_kernels.autocast import AutocastState
 from dynascope.meta_kernels.torch_warnings import noted
@@ -43,13 +43,18 @@ class Program:
     autocast: AutocastState
     sharing: frozenset[int] = frozenset()
     """The inputs that share a storage with others."""
+    attentions: Mapping[fx.Node, WrittenAttention] = field(default_factory=dict)
+    """Found once: every recording is of the same steps, whatever torch's state is by then."""
 
     @classmethod
     def of(cls, graph: fx.GraphModule, examples: list[Any], options: GradOptions) -> Program:
         names = tuple(node.name for node in graph.graph.nodes if node.op == "placeholder")
         inputs = inputs_of(graph, examples)
         grad_mode = torch.is_grad_enabled() and options.gradients == "as-needed"
-        return cls(graph, names, inputs, options, grad_mode, torch.get_default_dtype(), AutocastState.now())
+        attentions = written_attentions(graph) if options.recognizes_attention else {}
+        return cls(
+            graph, names, inputs, options, grad_mode, torch.get_default_dtype(), AutocastState.now(), attentions=attentions
+        )
 
     @property
     def main_device(self) -> torch.device:
@@ -92,7 +97,6 @@ class Recorded:
 def record(program: Program, overlap: Overlap = lambda index, history: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
     options = program.options
-    attentions = written_attentions(program.graph) if options.recognizes_attention else {}
     recorder = Recorder(table_for(options), program.main_device, trail, options.decompositions)
     with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
@@ -101,7 +105,7 @@ def record(program: Program, overlap: Overlap = lambda index, history: None, tra
             (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
         ]
         with _keeping_noted(recorder):
-            outputs = run(program.graph, handles, recorder, attentions)
+            outputs = run(program.graph, handles, recorder, program.attentions)
         _check_metadata(program.names, handles, before)
         results = describe_results(recorder, program.names, program.inputs, handles, before, outputs, overlap, program.grad_mode)
     return Recorded(recorder, values, leaves, handles, results)

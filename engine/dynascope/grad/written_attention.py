@@ -81,21 +81,16 @@ def written_attentions(graph: fx.GraphModule) -> dict[fx.Node, WrittenAttention]
 
 
 def run_attention(written: WrittenAttention, load: Callable[[fx.Node], Any], recorder: Recorder) -> torch.Tensor:
-    key = load(written.key)
-    query, key, value = map(_Factor.apply, (load(written.query), key.mT if written.is_turned else key, load(written.value)))
-    key = key.mT
-    given, lost, mask = None, None, written.mask
-    if mask is not None:
-        given, lost = _given(mask, load(mask.node))
-        if math.isfinite(mask.fill):  # equal weights, whose scores no gradient leads to: they are filled in
-            query = torch.where(lost, 0.0, query)
-    if query.dim() == 4:
-        result = attention(recorder, query, key, value, _with_rank_4(given), scale=written.scale)
-    else:
-        query, key, value = (each.unsqueeze(0) for each in (query, key, value))
-        result = attention(recorder, query, key, value, _with_rank_4(given), scale=written.scale).squeeze(0)
+    key, mask = load(written.key), written.mask
+    operands = map(_Factor.apply, (load(written.query), key.mT if written.is_turned else key, load(written.value)))
+    query, key, value = map(_with_rank_4, operands)
+    used, lost = (None, None) if mask is None else _used(mask, _with_rank_4(load(mask.node)))
+    if mask is not None and math.isfinite(mask.fill):  # equal weights, whose scores no gradient leads to: they are filled in
+        query = torch.where(lost, 0.0, query)
+    result = attention(recorder, query, key.mT, value, used, scale=written.scale)
     if mask is not None and not math.isfinite(mask.fill):
-        result = _Lost.apply(result, load(written.value), lost)
+        result = _Lost.apply(result, value, lost)
+    result = result.squeeze(0) if load(written.query).dim() == 3 else result
     return result.clone(memory_format=torch.contiguous_format)
 
 
@@ -127,7 +122,7 @@ class _Lost(torch.autograd.Function):
         return torch.where(ctx.lost, 0.0, gradient), of_values.expand(ctx.shape), None
 
 
-def _given(mask: Mask, tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _used(mask: Mask, tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Which scores the kernel uses, and the rows in which nothing is left. Of these it uses all where they are to be equal."""
     blocked = torch.logical_not(tensor) if mask.keeps else tensor
     lost = blocked.all(-1, keepdim=True)
@@ -157,7 +152,7 @@ class _Match:
     def _product_behind(self) -> fx.Node | None:
         node = self.softmax
         while (user := _only_user(node)) is not None:
-            if (factors := _factors(user)) is not None and _is_einsum(user, turned=False):
+            if (factors := _factors(user)) is not None and _is_by_batch(user, turned=False):
                 return user if factors[0] is node and factors[1] is not node else None
             if not (_drops_nothing(user, node) or (_target(user) in CASTS and user.args[0] is node)):
                 return None
@@ -167,8 +162,8 @@ class _Match:
 
     def _scores_before(self) -> fx.Node | None:
         node = self.softmax.args[0]
-        while isinstance(node, fx.Node) and _only_user(node) is self.between_last(node):
-            if _factors(node) is not None and _is_einsum(node, turned=True):
+        while isinstance(node, fx.Node) and _only_user(node) in self.between:
+            if _factors(node) is not None and _is_by_batch(node, turned=True):
                 self.between.append(node)
                 return node
             operand = self._scaled(node) or self._masked(node) or self._cast(node)
@@ -177,10 +172,6 @@ class _Match:
             self.between.append(node)
             node = operand
         return None
-
-    def between_last(self, node: fx.Node) -> fx.Node | None:
-        """Whoever of those found so far reads the node."""
-        return next((each for each in self.between if node in each.all_input_nodes), None)
 
     def _scaled(self, node: fx.Node) -> fx.Node | None:
         target = _target(node)
@@ -237,8 +228,8 @@ def _factors(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     return arguments if all(isinstance(each, fx.Node) for each in arguments) else None  # type: ignore[return-value]
 
 
-def _is_einsum(node: fx.Node, turned: bool) -> bool:
-    """Whether an einsum is `a @ b` by batch, or `a @ b.mT` where it is to be turned. True for other products."""
+def _is_by_batch(node: fx.Node, turned: bool) -> bool:
+    """Whether a product is `a @ b` by batch, as all are but an einsum, or an einsum `a @ b.mT` where it is to be turned."""
     if node.target is not torch.einsum:
         return True
     found = EQUATION.fullmatch(str(node.args[0]).replace(" ", ""))
@@ -287,26 +278,29 @@ def _fits(found: WrittenAttention, scores: fx.Node, end: fx.Node) -> bool:
         return False
     if len({each.dtype for each in tensors}) > 1 or not query.dtype.is_floating_point:
         return False
+    if not {node.meta["example_value"].dtype for node in found.between} <= {query.dtype, torch.float32}:
+        return False  # weights that are rounded to a type between
     if not _have_one_history(tensors) or len({"made_again" in node.meta for node in (*found.between, end)}) > 1:
         return False
-    mask = None
-    if found.mask is not None and math.isfinite(found.mask.fill) and found.mask.fill < torch.finfo(query.dtype).min:
-        return False  # eager raises
-    if found.mask is not None:
-        mask = found.mask.node.meta.get("example_value")
-        if not isinstance(mask, torch.Tensor) or mask.dtype is not torch.bool or mask.dim() > rank:
-            return False
-        if any(have not in (1, wanted) for have, wanted in zip(reversed(mask.shape), reversed(products.shape), strict=False)):
-            return False
+    mask = None if found.mask is None else found.mask.node.meta.get("example_value")
+    if found.mask is not None and not _mask_fits(found.mask, mask, products):
+        return False
     device = end.meta["device"]
     if device.type == "cuda" and query.dtype is torch.float32 and result.requires_grad and key.shape[-1] < FEWEST_KEYS_OF_FLOATS:
         return False
     if any(node.meta.get("device") != device for node in _operands(found)) or device.type not in ("cpu", "cuda"):
         return False
-    operands = (query, key.mT, value)
-    operands = tuple(each.unsqueeze(0) for each in operands) if rank == 3 else operands
-    options = {"attn_mask": _with_rank_4(mask), "dropout_p": 0.0, "is_causal": False, "scale": found.scale, "enable_gqa": False}
-    return choice_of(device, *operands, options) != MATH
+    options = {"dropout_p": 0.0, "is_causal": False, "scale": found.scale, "enable_gqa": False}
+    options["attn_mask"] = None if mask is None else _with_rank_4(mask)
+    return choice_of(device, *map(_with_rank_4, (query, key.mT, value)), options) != MATH
+
+
+def _mask_fits(mask: Mask, example: Any, products: torch.Tensor) -> bool:
+    if math.isfinite(mask.fill) and mask.fill < torch.finfo(products.dtype).min:
+        return False  # eager raises
+    if not isinstance(example, torch.Tensor) or example.dtype is not torch.bool or example.dim() > products.dim():
+        return False
+    return all(have in (1, wanted) for have, wanted in zip(reversed(example.shape), reversed(products.shape), strict=False))
 
 
 def _have_one_history(tensors: list[torch.Tensor]) -> bool:
@@ -317,8 +311,9 @@ def _have_one_history(tensors: list[torch.Tensor]) -> bool:
     return not products.requires_grad
 
 
-def _with_rank_4(mask: torch.Tensor | None) -> torch.Tensor | None:
-    return None if mask is None else mask.reshape((1,) * (4 - mask.dim()) + tuple(mask.shape))
+def _with_rank_4(tensor: torch.Tensor) -> torch.Tensor:
+    """With dimensions of one element before its own."""
+    return tensor[(None,) * (4 - tensor.dim())] if tensor.dim() < 4 else tensor
 
 
 def _operands(found: WrittenAttention) -> Iterator[fx.Node]:
