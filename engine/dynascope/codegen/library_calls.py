@@ -13,6 +13,11 @@ KNOWN_LAYOUT = frozenset(("aten.mm.default", "aten.addmm.default", "aten.bmm.def
 """Library calls whose result is laid out as the meta function says."""
 
 
+def is_torchs_own(operator: Any) -> bool:
+    """And of no library of the program's."""
+    return isinstance(operator, torch._ops.OpOverload) and operator.namespace in ("aten", "prims")
+
+
 def fastest(operator: Any) -> Any:
     """The fastest way from Python to the same kernel."""
     name = str(operator)

@@ -104,7 +104,7 @@ def _begun(
             key = kept_graphs.key_of(graph, options, mutations, empties_its_list)
             kept = kept_graphs.load(key) if key is not None else None
         if kept is not None:
-            return lambda: _running(graph, kept, None, options)
+            return lambda: _built(graph, kept, options)
     made = _generate(graph, example_inputs, options, clock, mutations, empties_its_list)
     return lambda: _built(graph, made, options, key)
 
@@ -124,22 +124,17 @@ def _generate(
     return generate(graph, example_inputs, options, clock, mutations, empties_its_list)
 
 
-def _built(graph: fx.GraphModule, module: KernelModule | Explanation, options: Any, key: str | None = None) -> CompiledAten:
-    if isinstance(module, Explanation):
-        return CompiledAten(graph, run_operators(graph), None, (module,))
+def _built(
+    graph: fx.GraphModule, made: KernelModule | Runnable | Explanation, options: Any, key: str | None = None
+) -> CompiledAten:
+    """`key` is where what was made is kept."""
+    if isinstance(made, Explanation):
+        return CompiledAten(graph, run_operators(graph), None, (made,))
+    module = None if isinstance(made, Runnable) else made
     if options is not None and options.looks_only:
         return CompiledAten(graph, run_operators(graph), module, ())
-    from dynascope.codegen.module import runnable_of
-
-    runnable = runnable_of(module)
-    compiled = _running(graph, runnable, module, options)
-    if key is not None and compiled.module is not None:
-        kept_graphs.keep(key, runnable)
-    return compiled
-
-
-def _running(graph: fx.GraphModule, runnable: Runnable, module: KernelModule | None, options: Any) -> CompiledAten:
     try:
+        runnable = made if isinstance(made, Runnable) else _runnable_of(made)
         built = build(runnable, options)
     except ToolchainError as error:
         note = RunsAsOperators(error.reason.message(), error.reason.remedy()).explain()
@@ -147,4 +142,12 @@ def _running(graph: fx.GraphModule, runnable: Runnable, module: KernelModule | N
     except Exception as error:
         note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()
         return CompiledAten(graph, run_operators(graph), None, (note,))
+    if key is not None:
+        kept_graphs.keep(key, runnable)
     return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings)
+
+
+def _runnable_of(module: KernelModule) -> Runnable:
+    from dynascope.codegen.module import runnable_of  # loaded where the module was made
+
+    return runnable_of(module)

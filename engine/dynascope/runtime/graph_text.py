@@ -16,6 +16,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from dynascope.codegen.library_calls import is_torchs_own
 from dynascope.report.span import UserStack
 from dynascope.runtime.operator_texts import NoText, text_of_operator
 
@@ -23,7 +24,6 @@ PRINTED: frozenset[type] = frozenset(
     (type(None), bool, int, float, complex, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
 )
 """Their `repr` says all of them."""
-TORCHS = ("aten", "prims")
 
 
 def text_of(graph: fx.GraphModule) -> str | None:
@@ -59,7 +59,7 @@ class _Writer:
         if node.op != "call_function":
             return f"{node.op} {target}"
         if isinstance(target, OpOverload):
-            return str(target) if target.namespace in TORCHS else str(target._schema)
+            return str(target) if is_torchs_own(target) else str(target._schema)
         if isinstance(target, types.BuiltinFunctionType):
             return f"{target.__module__}:{target.__qualname__}"
         return " ".join(text_of_operator(target))

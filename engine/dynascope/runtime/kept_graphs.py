@@ -30,12 +30,11 @@ from dynascope.codegen.runnable import CppLaunch, Runnable, TritonLaunch, Unit
 from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_used, publish
 from dynascope.runtime.graph_text import text_of
 from dynascope.runtime.machine import this_machine
-from dynascope.runtime.operator_texts import NoText, operator_of, text_of_operator
+from dynascope.runtime.operator_texts import KINDS, NoText, operator_of, text_of_operator
 
 FORMAT = 1
 """Raise it when the files' form changes."""
 NAMED: dict[str, type] = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}
-PLAIN = ("literal", "device")
 LITERALS = (type(None), bool, int, float, str)
 
 
@@ -120,7 +119,7 @@ def _read(facts: dict[str, Any]) -> Runnable:
     values, operators = {}, {}
     for name, (kind, text) in facts["values"].items():
         values[name] = _meant(kind, text)
-        if kind not in NAMED and kind not in PLAIN:
+        if kind in KINDS:
             operators[name], values[name] = values[name], fastest(values[name])
     return Runnable(
         facts["name"],
@@ -163,7 +162,7 @@ def _meant(kind: str, text: Any) -> Any:
         return text
     if kind == "device":
         return torch.device(text)
-    if kind not in NAMED:
+    if kind in KINDS:
         return operator_of(kind, text)
     value = getattr(torch, text)
     if not isinstance(value, NAMED[kind]):

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import torch
-
+from dynascope.codegen.library_calls import is_torchs_own
 from dynascope.loops.nodes import Buffer, ExternCall
 from dynascope.report.reason import Explanation
 from dynascope.runtime.compile_aten import CompiledAten
@@ -54,7 +52,7 @@ def obstacle(compiled: CompiledAten) -> str:
     if any(device.type != "cuda" for device in devices) or len(devices) != 1:
         return "not all that it reads and makes lies on one GPU"
     for step in schedule.steps:
-        if isinstance(step, ExternCall) and not _is_torchs_own(step.operator):
+        if isinstance(step, ExternCall) and not is_torchs_own(step.operator):
             return f"`{step.origin.operator}` may do more than launch kernels"
     return ""
 
@@ -63,10 +61,6 @@ def _used(schedule: Schedule) -> Iterator[Buffer]:
     yield from (given for given in schedule.program.inputs if isinstance(given, Buffer))
     yield from (schedule.buffers[name] for step in schedule.steps for name in makes(step))
     yield from (schedule.buffers[view.buffer] for view in views_in(schedule.outputs))
-
-
-def _is_torchs_own(operator: Any) -> bool:
-    return isinstance(operator, torch._ops.OpOverload) and operator.namespace in ("aten", "prims")
 
 
 def _replayed(mode: str, compiled: CompiledAten, told: Callable[[Explanation], None]) -> Call:

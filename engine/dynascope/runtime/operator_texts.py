@@ -18,6 +18,7 @@ from torch._ops import OpOverload
 from dynascope.random_numbers.filling import filling
 
 OURS = "dynascope."
+KINDS = ("operator", "filling", "function")
 
 
 class NoText(Exception):

@@ -48,6 +48,11 @@ def enter(machine: Machine, function: FunctionValue, arguments: list[Value], key
     return machine.enter(function, slots)
 
 
+def is_disabled(function: Any) -> bool:
+    """Whether the program keeps it out of compilation, by ours or by torch's `disable`."""
+    return any(getattr(function, mark, False) for mark in DISABLED)
+
+
 def read_all_the_same(function: FunctionValue) -> Value | None:
     """What torch keeps out of its own compiler for reasons of its own, and can be read: the function inside its wrapper."""
     if function.globals is not vars(torch._compile):
@@ -76,7 +81,7 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         raise Break(GeneratorFunction(function.name, "coroutine function"))
     if function.object is None:
         return
-    if any(getattr(function.object, mark, False) for mark in DISABLED):
+    if is_disabled(function.object):
         raise Break(DisabledFunction(function.name))
     if function.globals.get("__name__") in DEBUGGERS:
         raise Refusal(DebuggerCall(function.name))
