@@ -41,7 +41,7 @@ def forward(call, inputs) -> None:
 
 
 def step(call, inputs, tangent: torch.Tensor) -> None:
-    torch.autograd.grad(call(*inputs), inputs[:3], tangent)
+    torch.autograd.grad(call(*inputs), [each for each in inputs if each.requires_grad], tangent)
     synchronize()
 
 

@@ -225,7 +225,7 @@ def _grad_options(options: Options, region: str) -> GradOptions:
         # Decomposed, an operator rounds in places where eager's kernel of it does not.
         is_strict = options.numerics == "strict"
         level: Level = "aten" if is_strict else "core"
-        return GradOptions(random=options.random, level=level, recognizes_attention=not is_strict, region=region)
+        return GradOptions(random=options.random, level=level, recognizes_forms=not is_strict, region=region)
     return GradOptions(options.random, level=compilers.level, decompositions=compilers.decompositions, region=region)
 
 

@@ -171,8 +171,13 @@ def test_second_derivatives() -> None:
         gradients = torch.autograd.grad(function(*inputs).square().sum(), inputs, create_graph=True)
         return torch.autograd.grad(sum(each.square().sum() for each in gradients), inputs)
 
+    def inside(q, k, v):
+        return torch.autograd.grad(plain(q, k, v).square().sum(), v, create_graph=True)[0].square().sum()
+
     for mine, eagers in zip(penalty(dynascope.compile(plain)), penalty(plain), strict=True):
         torch.testing.assert_close(mine, eagers, rtol=1e-4, atol=1e-4)
+    for mine, eagers in zip(outcome(dynascope.compile(inside), operands()), outcome(inside, operands()), strict=True):
+        torch.testing.assert_close(mine, eagers, rtol=1e-3, atol=1e-3)
 
 
 def returned_too(q, k, v):
@@ -222,6 +227,19 @@ def scores_without_history(q, k, v):
     return torch.softmax(scores, -1) @ v
 
 
+def weights_without_history(q, k, v):
+    scores = q @ k.transpose(-2, -1)
+    with torch.no_grad():
+        weights = torch.softmax(scores, -1)
+    return weights @ v
+
+
+def written_between(q, k, v):
+    scores = q @ k.transpose(-2, -1)
+    q.detach().mul_(2)
+    return torch.softmax(scores, -1) @ v
+
+
 def an_added_mask(q, k, v):
     return torch.softmax(q @ k.transpose(-2, -1) + padding() * -1e9, -1) @ v
 
@@ -229,12 +247,23 @@ def an_added_mask(q, k, v):
 AS_WRITTEN = [
     other_letters, returned_too, dropped, over_rows, scaled_behind_the_mask, filled_with_a_small_number, few_keys, other_heads,
     wider_values, scores_without_history, an_added_mask, rounded_weights,
+    weights_without_history, written_between,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", AS_WRITTEN, ids=lambda function: function.__name__)
 def test_what_the_kernel_would_compute_otherwise_stays_as_written(function) -> None:
     assert not is_fused(function, *operands())
+
+
+@pytest.mark.compiler
+def test_what_is_read_late_may_be_written_before() -> None:
+    def in_place(q, k, v):
+        scores = q @ k.transpose(-2, -1)
+        q.mul_(2)
+        return torch.softmax(scores, -1) @ v
+
+    assert_same([dynascope.compile(in_place)(*operands(requires_grad=False))], [in_place(*operands(requires_grad=False))])
 
 
 def test_strict_numerics_and_a_kernel_that_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -328,6 +328,8 @@ class _GraphWriter:
         meta["user_stack"] = origin.user_stack
         meta["stack_trace"] = origin.stack_trace
         meta["torch_node"] = origin.node
+        if origin.piece:
+            meta["piece"] = origin.piece
         meta["phase"] = self.phase
 
 

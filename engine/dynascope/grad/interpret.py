@@ -27,18 +27,18 @@ from dynascope.grad.reasons import (
 from dynascope.grad.record import Recorder
 from dynascope.grad.tape import Origin
 from dynascope.grad.torch_rules import RULES
-from dynascope.grad.written_attention import WrittenAttention, run_attention
+from dynascope.grad.written_forms import WrittenForm
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.sizes import Size
 
 
 def run(
-    graph: fx.GraphModule, inputs: list[Any], recorder: Recorder, attentions: Mapping[fx.Node, WrittenAttention] = MappingProxyType({})
+    graph: fx.GraphModule, inputs: list[Any], recorder: Recorder, forms: Mapping[fx.Node, WrittenForm] = MappingProxyType({})
 ) -> Any:
     """The outputs, as handles. Raises `DifferentiationRefused` with the node's name."""
     environment: dict[fx.Node, Any] = {}
-    left_out = {node for attention in attentions.values() for node in attention.between}
+    left_out = {node for form in forms.values() for node in form.between}
     remaining = iter(inputs)
     load = environment.__getitem__
     varies = any("size" in node.meta or "sizes" in node.meta for node in graph.graph.nodes if node.op == "placeholder")
@@ -55,7 +55,7 @@ def run(
             environment[node] = _attribute(graph, node.target)
         else:
             number = _number(node, load)
-            result = environment[node] = _run_node(node, load, recorder, attentions.get(node)) if number is None else number
+            result = environment[node] = _run_node(node, load, recorder, forms.get(node)) if number is None else number
             if varies and isinstance(result, torch.Tensor):
                 _describe_sizes(node, result, recorder)
     return ()
@@ -110,12 +110,12 @@ def _attribute(graph: fx.GraphModule, path: str) -> Any:
     return value
 
 
-def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder, attention: WrittenAttention | None) -> Any:
+def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder, form: WrittenForm | None) -> Any:
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
     try:
-        if attention is not None:
+        if form is not None:
             with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):
-                return run_attention(attention, load, recorder)
+                return form.run(load, recorder)
         arguments, keywords = fx.node.map_arg(node.args, load), fx.node.map_arg(node.kwargs, load)
         _refuse_by_name(node, name)
         written = _writes(keywords.get("out"), recorder)

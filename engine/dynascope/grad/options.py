@@ -26,7 +26,7 @@ class GradOptions:
     saving: Saving = "minimum-cut"
     decompositions: Mapping[Any, Callable] = field(default_factory=dict)
     """What a person wants decomposed: operator -> function of tensors, as torch's own tables. Before all other rules."""
-    recognizes_attention: bool = False
-    """Whether attention that the program writes out becomes one operator (`written_attention`)."""
+    recognizes_forms: bool = False
+    """Whether what the program writes out may be recorded otherwise (`written_forms`)."""
     region: str = "the compiled region"
     """The user's name for what is compiled; appears in errors at run time."""

@@ -24,7 +24,9 @@ from dynascope.grad.outputs import Overlap, Results, describe_results
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
 from dynascope.grad.trails import Trail
-from dynascope.grad.written_attention import WrittenAttention, written_attentions
+from dynascope.grad.written_attention import written_attentions
+from dynascope.grad.written_cross_entropy import written_cross_entropies
+from dynascope.grad.written_forms import WrittenForm, is_differentiated_again
 from dynascope.meta_kernels import kernel_flags
 from dynascope.meta_kernels.autocast import AutocastState
 from dynascope.meta_kernels.torch_warnings import noted
@@ -43,7 +45,7 @@ class Program:
     autocast: AutocastState
     sharing: frozenset[int] = frozenset()
     """The inputs that share a storage with others."""
-    attentions: Mapping[fx.Node, WrittenAttention] = field(default_factory=dict)
+    forms: Mapping[fx.Node, WrittenForm] = field(default_factory=dict)
     """Found once: every recording is of the same steps, whatever torch's state is by then."""
 
     @classmethod
@@ -51,9 +53,10 @@ class Program:
         names = tuple(node.name for node in graph.graph.nodes if node.op == "placeholder")
         inputs = inputs_of(graph, examples)
         grad_mode = torch.is_grad_enabled() and options.gradients == "as-needed"
-        attentions = written_attentions(graph) if options.recognizes_attention else {}
+        recognizes = options.recognizes_forms and not is_differentiated_again(graph)
+        forms = {**written_attentions(graph), **written_cross_entropies(graph)} if recognizes else {}
         return cls(
-            graph, names, inputs, options, grad_mode, torch.get_default_dtype(), AutocastState.now(), attentions=attentions
+            graph, names, inputs, options, grad_mode, torch.get_default_dtype(), AutocastState.now(), forms=forms
         )
 
     @property
@@ -105,7 +108,7 @@ def record(program: Program, overlap: Overlap = lambda index, history: None, tra
             (h.grad_fn, h._version, h.shape, h.stride()) if isinstance(h, torch.Tensor) else None for h in handles
         ]
         with _keeping_noted(recorder):
-            outputs = run(program.graph, handles, recorder, program.attentions)
+            outputs = run(program.graph, handles, recorder, program.forms)
         _check_metadata(program.names, handles, before)
         results = describe_results(recorder, program.names, program.inputs, handles, before, outputs, overlap, program.grad_mode)
     return Recorded(recorder, values, leaves, handles, results)

@@ -128,6 +128,8 @@ class Origin:
     stack_trace: str | None = None
     made_again: bool = False
     """Whether the program wants its result computed again for the backward pass, not kept (checkpoint)."""
+    piece: int = 0
+    """Of work that is done in pieces, one after the other, which one it is: no two share a kernel. 0 for all other work."""
 
 
 NOWHERE = Origin("")

@@ -23,6 +23,7 @@ import torch
 from torch import fx
 
 from dynascope.grad.attention import MATH, attention, choice_of
+from dynascope.grad.written_forms import CASTS, is_undisturbed, only_user, target_of
 
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
@@ -41,7 +42,6 @@ FILLS = {torch.masked_fill, "masked_fill"}
 CHOICES = {torch.where}
 SOFTMAXES = {torch.softmax, torch.nn.functional.softmax, "softmax"}
 DROPOUTS = {torch.dropout, torch.nn.functional.dropout}
-CASTS = {"to", "type_as", "float", "half", "bfloat16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,19 @@ class WrittenAttention:
     mask: Mask | None
     between: tuple[fx.Node, ...]
 
+    def run(self, load: Callable[[fx.Node], Any], recorder: Recorder) -> torch.Tensor:
+        key, mask = load(self.key), self.mask
+        operands = map(_Factor.apply, (load(self.query), key.mT if self.is_turned else key, load(self.value)))
+        query, key, value = map(_with_rank_4, operands)
+        used, lost = (None, None) if mask is None else _used(mask, _with_rank_4(load(mask.node)))
+        if mask is not None and math.isfinite(mask.fill):  # equal weights, whose scores no gradient leads to: they are filled in
+            query = torch.where(lost, 0.0, query)
+        result = attention(recorder, query, key.mT, value, used, scale=self.scale)
+        if mask is not None and not math.isfinite(mask.fill):
+            result = _Lost.apply(result, value, lost)
+        result = result.squeeze(0) if load(self.query).dim() == 3 else result
+        return result.clone(memory_format=torch.contiguous_format)
+
 
 def written_attentions(graph: fx.GraphModule) -> dict[fx.Node, WrittenAttention]:
     """By the product that ends each. None where results are to be the same each time: backward passes of such kernels are not."""
@@ -73,25 +86,11 @@ def written_attentions(graph: fx.GraphModule) -> dict[fx.Node, WrittenAttention]
     if torch.are_deterministic_algorithms_enabled():
         return found
     for node in graph.graph.nodes:
-        if _target(node) in SOFTMAXES:
+        if target_of(node) in SOFTMAXES:
             attention = _Match(node).attention()
             if attention is not None:
                 found[attention[0]] = attention[1]
     return found
-
-
-def run_attention(written: WrittenAttention, load: Callable[[fx.Node], Any], recorder: Recorder) -> torch.Tensor:
-    key, mask = load(written.key), written.mask
-    operands = map(_Factor.apply, (load(written.query), key.mT if written.is_turned else key, load(written.value)))
-    query, key, value = map(_with_rank_4, operands)
-    used, lost = (None, None) if mask is None else _used(mask, _with_rank_4(load(mask.node)))
-    if mask is not None and math.isfinite(mask.fill):  # equal weights, whose scores no gradient leads to: they are filled in
-        query = torch.where(lost, 0.0, query)
-    result = attention(recorder, query, key.mT, value, used, scale=written.scale)
-    if mask is not None and not math.isfinite(mask.fill):
-        result = _Lost.apply(result, value, lost)
-    result = result.squeeze(0) if load(written.query).dim() == 3 else result
-    return result.clone(memory_format=torch.contiguous_format)
 
 
 class _Factor(torch.autograd.Function):
@@ -151,10 +150,10 @@ class _Match:
 
     def _product_behind(self) -> fx.Node | None:
         node = self.softmax
-        while (user := _only_user(node)) is not None:
+        while (user := only_user(node)) is not None:
             if (factors := _factors(user)) is not None and _is_by_batch(user, turned=False):
                 return user if factors[0] is node and factors[1] is not node else None
-            if not (_drops_nothing(user, node) or (_target(user) in CASTS and user.args[0] is node)):
+            if not (_drops_nothing(user, node) or (target_of(user) in CASTS and user.args[0] is node)):
                 return None
             self.between.append(user)
             node = user
@@ -162,7 +161,7 @@ class _Match:
 
     def _scores_before(self) -> fx.Node | None:
         node = self.softmax.args[0]
-        while isinstance(node, fx.Node) and _only_user(node) in self.between:
+        while isinstance(node, fx.Node) and only_user(node) in self.between:
             if _factors(node) is not None and _is_by_batch(node, turned=True):
                 self.between.append(node)
                 return node
@@ -174,7 +173,7 @@ class _Match:
         return None
 
     def _scaled(self, node: fx.Node) -> fx.Node | None:
-        target = _target(node)
+        target = target_of(node)
         if len(node.args) != 2 or node.kwargs or target not in SCALINGS | DIVISIONS:
             return None
         operand, number = node.args
@@ -189,7 +188,7 @@ class _Match:
         """Of the operands the one that is masked. There is one mask, on what is scaled already."""
         if self.mask is not None or self.scale != 1.0 or node.kwargs:
             return None
-        target, arguments = _target(node), node.args
+        target, arguments = target_of(node), node.args
         if target in FILLS and len(arguments) == 3 and _blocks(arguments[2]) and isinstance(arguments[1], fx.Node):
             self.mask = Mask(arguments[1], float(arguments[2]))
             return arguments[0] if isinstance(arguments[0], fx.Node) else None
@@ -205,25 +204,14 @@ class _Match:
 
     def _cast(self, node: fx.Node) -> fx.Node | None:
         """To a wider type, in which softmax computes anyway."""
-        is_wider = _target(node) in CASTS and node.meta["example_value"].dtype is torch.float32
+        is_wider = target_of(node) in CASTS and node.meta["example_value"].dtype is torch.float32
         return node.args[0] if is_wider and isinstance(node.args[0], fx.Node) else None
-
-
-def _target(node: fx.Node) -> Any:
-    return node.target if node.op in ("call_function", "call_method") else None
-
-
-def _only_user(node: fx.Node) -> fx.Node | None:
-    """None where somebody else reads it too, or it is a number or several tensors."""
-    (*_, user) = node.users or (None,)
-    is_read_once = len(node.users) == 1 and user.op != "output" and "writes" not in user.meta
-    return user if is_read_once and isinstance(node.meta.get("example_value"), torch.Tensor) else None
 
 
 def _factors(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     """Of a product of matrices by batch, `a[..., i, j] @ b[..., j, k]`."""
     arguments = node.args[1:] if node.target is torch.einsum else node.args
-    if node.kwargs or _target(node) not in PRODUCTS or len(arguments) != 2:
+    if node.kwargs or target_of(node) not in PRODUCTS or len(arguments) != 2:
         return None
     return arguments if all(isinstance(each, fx.Node) for each in arguments) else None  # type: ignore[return-value]
 
@@ -252,7 +240,7 @@ def _is_over_columns(softmax: fx.Node) -> bool:
 
 
 def _drops_nothing(node: fx.Node, weights: fx.Node) -> bool:
-    if _target(node) not in DROPOUTS or not node.args or node.args[0] is not weights:
+    if target_of(node) not in DROPOUTS or not node.args or node.args[0] is not weights:
         return False
     names = ("input", "p", "training" if node.target is torch.nn.functional.dropout else "train", "inplace")
     given = {"p": 0.5, "training": True, **dict(zip(names, node.args, strict=False)), **node.kwargs}
@@ -280,7 +268,7 @@ def _fits(found: WrittenAttention, scores: fx.Node, end: fx.Node) -> bool:
         return False
     if not {node.meta["example_value"].dtype for node in found.between} <= {query.dtype, torch.float32}:
         return False  # weights that are rounded to a type between
-    if not _have_one_history(tensors) or len({"made_again" in node.meta for node in (*found.between, end)}) > 1:
+    if not _have_one_history(tensors) or not is_undisturbed(found.between, end):
         return False
     mask = None if found.mask is None else found.mask.node.meta.get("example_value")
     if found.mask is not None and not _mask_fits(found.mask, mask, products):

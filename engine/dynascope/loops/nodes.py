@@ -48,6 +48,8 @@ class Origin:
     node: str
     operator: str
     stack: UserStack = ()
+    piece: int = 0
+    """Of work that is done in pieces, one after the other, which one it is: no two share a kernel."""
 
     @property
     def span(self) -> Span | None:

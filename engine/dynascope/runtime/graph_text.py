@@ -51,7 +51,7 @@ class _Writer:
         stack = meta.get("user_stack")
         return (
             f"{node.name}|{self.target(node)}|{self.value(node.args)}|{keywords}|{self.value(meta.get('val'))}|{meta.get('device')}|"
-            f"{meta.get('misaligned')}|{meta.get('reader')}|{self.stack(stack) if stack else ''}"
+            f"{meta.get('misaligned')}|{meta.get('reader')}|{meta.get('piece')}|{self.stack(stack) if stack else ''}"
         )
 
     def target(self, node: fx.Node) -> str:

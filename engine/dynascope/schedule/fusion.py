@@ -8,7 +8,8 @@
    them must wait for one and run before the other.
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
 4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
-5. Memory is planned over the steps (`memory`).
+5. Products of matrices are added in place to what dies there (`added_products`).
+6. Memory is planned over the steps (`memory`).
 
 Of `mutations` (pairs of an input and the output that it becomes) those in a GPU's memory are written by kernels of their own,
 after everything that allocates (`last_writes`).
@@ -41,12 +42,14 @@ from dynascope.loops.nodes import (
 )
 from dynascope.report.reason import Reason
 from dynascope.schedule import emission, memory
+from dynascope.schedule.added_products import added_in_place
 from dynascope.schedule.collectives import is_wait
 from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
 from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, numbers_of, reads_of, without_unused
 from dynascope.schedule.last_writes import Mutations, written_last
 from dynascope.schedule.lengthening import lengthened
 from dynascope.schedule.reasons import (
+    ComputedInPieces,
     DifferentSpaces,
     ExternBorder,
     OtherElements,
@@ -76,7 +79,7 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
         whole = lengthened(*_fused(program))
         program = program if whole else lower(program.repeats.graph, options=options)
     program, steps, borders = whole or _fused(program, mutations)
-    return memory.plan(*with_row_sums(program, steps), borders)
+    return memory.plan(*added_in_place(*with_row_sums(program, steps)), borders)
 
 
 def _fused(program: LoopProgram, mutations: Mutations = ()) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
@@ -241,6 +244,8 @@ class _FusionState:
         first = unit.members[0][0]
         if unit.is_last != (node.name in self.written_last):
             return WrittenLast(producer, node.origin.node)
+        if first.origin.piece != node.origin.piece:
+            return ComputedInPieces(producer, node.origin.node)
         if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY or _is_full(unit, node):
             return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
         before = self._before(node)

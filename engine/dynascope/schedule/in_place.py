@@ -29,10 +29,11 @@ from dynascope.schedule.last_writes import Mutations, same_memory, targets_of
 from dynascope.schedule.nests import shaped
 from dynascope.schedule.partial_writes import narrowed
 from dynascope.schedule.passes import arrange
+from dynascope.schedule.renaming import reading, renamed
 
 # Library calls that raise for sizes and types only. Others look at values: a matrix is singular, a probability is negative.
 _BY_SIZE = """
-    mm addmm bmm baddbmm addmv mv dot convolution convolution_backward _scaled_dot_product_flash_attention_for_cpu
+    mm addmm addmm_ bmm baddbmm baddbmm_ addmv mv dot convolution convolution_backward _scaled_dot_product_flash_attention_for_cpu
     native_batch_norm _native_batch_norm_legit native_dropout rand randn rand_like randn_like cumsum cumprod sort topk
     max_pool2d_with_indices _adaptive_avg_pool2d avg_pool2d upsample_bilinear2d upsample_nearest2d empty_like clone copy
     _to_copy cat constant_pad_nd _fft_r2c _fft_c2c _fft_c2r copy_
@@ -191,8 +192,8 @@ class _Work:
 
     def _rename(self, names: Mapping[str, str]) -> None:
         self.is_changed = True
-        self.steps = [_reading(step, names) for step in self.steps]
-        self.outputs = [_renamed(output, names) for output in self.outputs]
+        self.steps = [reading(step, names) for step in self.steps]
+        self.outputs = [renamed(output, names) for output in self.outputs]
 
 
 _SETS = frozenset(f"aten.{name}" for name in ("index_copy", "index_put", "scatter", "masked_fill", "masked_scatter"))
@@ -271,29 +272,3 @@ def _storing_to(group: FusionGroup, result: str, target: str) -> FusionGroup:
     writes = tuple(target if name == result else name for name in group.writes)
     in_place = group.in_place | ({target} if target in group.reads else set())
     return replace(group, body=body, writes=writes, in_place=frozenset(in_place), plain=None)
-
-
-def _reading(step: Step, names: Mapping[str, str]) -> Step:
-    """The step, reading inputs in place of results."""
-    if not any(name in names for name in memory.reads(step)):
-        return step
-    if isinstance(step, ExternCall):
-        arguments, keywords = (_renamed(value, names) for value in (step.arguments, step.keywords))
-        return replace(step, arguments=arguments, keywords=keywords)
-    assert isinstance(step, FusionGroup)
-    body = tuple(_renamed(op, names) if isinstance(op, Load) else op for op in step.body)
-    reads = tuple(dict.fromkeys(names.get(name, name) for name in step.reads))
-    plain = None
-    if step.plain is not None:
-        plain = tuple(_renamed(op, names) if isinstance(op, Load) else op for op in step.plain[0]), step.plain[1]
-    return replace(step, body=body, reads=reads, plain=plain)
-
-
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, (TensorView, Load)):
-        return replace(value, buffer=names[value.buffer]) if value.buffer in names else value
-    if isinstance(value, (list, tuple)):
-        return type(value)(_renamed(item, names) for item in value)
-    if isinstance(value, dict):
-        return {key: _renamed(item, names) for key, item in value.items()}
-    return value

@@ -270,7 +270,7 @@ class _Renaming:
             found = origin
             if number is not None and number < HEADS:
                 there = self.layers.repeats.later(origin.node, self.by)
-                found = Origin(there.name, origin.operator, tuple(there.meta.get("user_stack") or ()))
+                found = replace(origin, node=there.name, stack=tuple(there.meta.get("user_stack") or ()))
             self.origins[origin.node] = found
         return found
 

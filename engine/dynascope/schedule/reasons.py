@@ -86,6 +86,22 @@ class OtherReducedDimensions(Reason):
 
 
 @dataclass(frozen=True)
+class ComputedInPieces(Reason):
+    """One of them belongs to a piece of work that is done before the other's."""
+
+    code: ClassVar[str] = "computed-in-pieces"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return f"{self.producer} is computed for some rows after the other, and {self.consumer} is not of the same rows."
+
+    def remedy(self) -> str:
+        return "Nothing to change: what one piece needed is free before the next begins."
+
+
+@dataclass(frozen=True)
 class WouldWait(Reason):
     """Between the two lies a step that must run after one and before the other."""
 

@@ -180,7 +180,7 @@ class _LoweringState:
         return _apply_rule(call)
 
     def _lowering(self, node: fx.Node) -> Lowering:
-        origin = Origin(node.name, _operator_name(node.target), tuple(node.meta.get("user_stack") or ()))
+        origin = Origin(node.name, _operator_name(node.target), tuple(node.meta.get("user_stack") or ()), node.meta.get("piece", 0))
         arguments = tuple(self.resolve(a) for a in node.args)
         keywords = {k: self.resolve(v) for k, v in node.kwargs.items()}
         device = node.meta.get("device") or self._device_of((arguments, keywords))
