@@ -61,6 +61,16 @@ class Options:
     graph without kernels, a failure of the engine, a guard that raises. `with dynascope.expected("print-call"):` states
     exceptions. For test suites; DYNASCOPE_STRICT=1 turns it on from outside, DYNASCOPE_EXPECTED=code,code states exceptions."""
 
+    @property
+    def records_launches(self) -> bool:
+        """Whether the launches of a graph on a GPU are recorded, and replayed as one."""
+        return self.mode in ("reduce-overhead", "max-autotune")
+
+    @property
+    def measures_products(self) -> bool:
+        """Whether kernels for products of matrices run while a graph is compiled, beside the library, and the fastest stays."""
+        return self.mode in ("max-autotune", "max-autotune-no-cudagraphs")
+
 
 class Config:
     """`dynascope.config`: the defaults of `Options`, set by attribute. Unknown names raise, with the known ones."""

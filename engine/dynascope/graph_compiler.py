@@ -176,7 +176,7 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
         )
         backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
-    call, mode_notes = _in_mode(options.mode, forward, backward is not None)
+    call, mode_notes = _in_mode(options, forward, backward is not None)
     function = bridge(pair, call, backward.call if backward else None, backends)
     if autocast.active_devices():
         function = autocast.without_autocast(function)
@@ -197,14 +197,14 @@ def _note_misaligned(pair: GradPair, example_inputs: tuple) -> None:
             node.meta["misaligned"] = isinstance(saved.origin, InputItself) and odd[saved.origin.index]
 
 
-def _in_mode(mode: str, forward: CompiledAten, is_differentiated: bool) -> tuple[Callable[..., Any], tuple[Explanation, ...]]:
-    if mode == "default":
+def _in_mode(options: Options, forward: CompiledAten, is_differentiated: bool) -> tuple[Callable[..., Any], tuple[Explanation, ...]]:
+    if options.mode == "default":
         return forward.call, ()
     from dynascope.runtime.modes import (
         in_mode,  # reads schedules, which are not there in the default mode of a second process
     )
 
-    return in_mode(mode, forward, is_differentiated, _tell)
+    return in_mode(options, forward, is_differentiated, _tell)
 
 
 def _is_read() -> bool:

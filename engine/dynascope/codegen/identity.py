@@ -27,7 +27,7 @@ from dynascope.loops.nodes import (
     Scan,
     Store,
 )
-from dynascope.schedule.groups import FusionGroup
+from dynascope.schedule.groups import FusionGroup, MatrixProduct
 from dynascope.sizes import Size
 
 
@@ -56,6 +56,7 @@ class _Reading:
 
     def identity(self) -> Identity:
         group = self._group
+        product = None if group.product is None else self._product(group.product)
         body = tuple(map(self._operation, group.body))
         order = {name: at for at, name in enumerate(group.scalars)}
         return Identity(
@@ -70,11 +71,16 @@ class _Reading:
                 tuple((order[name], expression) for name, expression in group.numbers),
                 tuple(self._scalars.get(name) for name in group.scalars),
                 group.checks_indices,
+                product,
                 tuple(map(self._memory, self._numbers)),
             ),
             tuple(self._numbers),
             group.scalars,
         )
+
+    def _product(self, product: MatrixProduct) -> Hashable:
+        views = tuple((self._buffer(v.buffer), v.sizes, v.strides, v.offset) for v in product.operands)
+        return self._buffer(product.name), views, product.split, product.tiling
 
     def _memory(self, name: str) -> Hashable:
         buffer = self._buffers[name]

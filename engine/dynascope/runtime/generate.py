@@ -12,6 +12,7 @@ from dynascope.codegen.reasons import EmitError
 from dynascope.codegen.target import Target
 from dynascope.loops.lower import lower
 from dynascope.loops.lower.repeats import find_repeats
+from dynascope.loops.nodes import LoopProgram
 from dynascope.report.reason import Explanation
 from dynascope.runtime.clock import StageClock
 from dynascope.runtime.machine import this_machine
@@ -20,6 +21,7 @@ from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import Schedule
 from dynascope.schedule.in_place import written_in_place
 from dynascope.schedule.last_writes import Mutations
+from dynascope.schedule.overwriting import overwriting
 
 
 def generate(
@@ -29,7 +31,7 @@ def generate(
     value: Any = graph
     stages = (
         ("lower", lambda g: lower(g, example_inputs, options, find_repeats(g))),
-        ("fuse", lambda program: written_in_place(fuse(program, options, mutations), mutations)),
+        ("fuse", lambda program: _fused(program, options, mutations)),
         ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
     )
     for name, stage in stages:
@@ -43,6 +45,23 @@ def generate(
         except Exception as error:
             return GenerationFailed(name, f"{type(error).__name__}: {error}").explain()
     return value
+
+
+def _fused(program: LoopProgram, options: Any, mutations: Mutations) -> Schedule:
+    schedule = written_in_place(fuse(program, options, mutations), mutations)
+    return overwriting(_measured(schedule, options))
+
+
+def _measured(schedule: Schedule, options: Any) -> Schedule:
+    if options is None or not options.measures_products or options.looks_only or options.numerics == "strict":
+        return schedule
+    if not any(device.type == "cuda" for device in this_machine(b.device for b in schedule.buffers.values()).devices):
+        return schedule
+    from dynascope.runtime.measured_products import (
+        measured,  # launches kernels, which only this mode does while it compiles
+    )
+
+    return measured(schedule, options.cache)
 
 
 def _verify(stage: str, made: Any) -> None:

@@ -1,11 +1,12 @@
 """What a mode adds to a graph that is built.
 
-    call, notes = in_mode("reduce-overhead", forward, is_differentiated=False, told=...)
+    call, notes = in_mode(options, forward, is_differentiated=False, told=...)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from dynascope.codegen.library_calls import is_torchs_own
 from dynascope.loops.nodes import Buffer, ExternCall
@@ -17,28 +18,29 @@ from dynascope.schedule.groups import Schedule
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.memory import makes
 
-RECORDING = ("reduce-overhead", "max-autotune")
-MEASURING = ("max-autotune", "max-autotune-no-cudagraphs")
-
-NOT_MEASURED = "tiles and library calls are not measured"
+NOT_MEASURED = "products of matrices are not measured"
 ONE_LAUNCH = "its launches are not recorded as one"
 
 
 def in_mode(
-    mode: str, compiled: CompiledAten, is_differentiated: bool, told: Callable[[Explanation], None]
+    options: Any, compiled: CompiledAten, is_differentiated: bool, told: Callable[[Explanation], None]
 ) -> tuple[Call, tuple[Explanation, ...]]:
     """The call in this mode, and what of the mode is not done. `told` hears what turns out when it runs."""
     missing, cause = [], ""
-    if mode in MEASURING:
-        missing, cause = [NOT_MEASURED], "they are chosen by a model of the device"
+    if options.measures_products and not _is_on_gpu(compiled):
+        missing, cause = [NOT_MEASURED], "they run on the processor, where the library's are the only ones"
     call = compiled.call
-    if mode in RECORDING:
+    if options.records_launches:
         found = "gradients lead through it" if is_differentiated else obstacle(compiled)
         if found:
-            missing, cause = [*(f"{each} (a model of the device chooses them)" for each in missing), ONE_LAUNCH], found
+            missing, cause = [*(f"{each} (they run on the processor)" for each in missing), ONE_LAUNCH], found
         else:
-            call = _replayed(mode, compiled, told)
-    return call, (ModeNotHonoured(f'mode="{mode}"', " and ".join(missing), cause).explain(),) if missing else ()
+            call = _replayed(options.mode, compiled, told)
+    return call, (ModeNotHonoured(f'mode="{options.mode}"', " and ".join(missing), cause).explain(),) if missing else ()
+
+
+def _is_on_gpu(compiled: CompiledAten) -> bool:
+    return compiled.module is not None and any(buffer.device.type == "cuda" for buffer in _used(compiled.module.schedule))
 
 
 def obstacle(compiled: CompiledAten) -> str:

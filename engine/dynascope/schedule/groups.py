@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from dynascope.loops.index import Extent, Symbol
-from dynascope.loops.nodes import Body, Buffer, ExternCall, LoopProgram, Origin, ScatterNode
+from dynascope.loops.nodes import Body, Buffer, ExternCall, LoopProgram, Origin, ScatterNode, TensorView
 from dynascope.report.reason import Reason
 from dynascope.sizes import Expression, product
 
@@ -57,6 +57,34 @@ Border = Fused | NotFused
 
 
 @dataclass(frozen=True, slots=True)
+class Tiling:
+    """How a kernel multiplies matrices: a block of the result in each program, `inner` elements of the sum at a time."""
+
+    rows: int
+    columns: int
+    inner: int
+    warps: int
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """`first @ second + added`, whose elements the body of a group loads from `name`, a buffer that does not exist: where the kernel
+    of the group computes them itself, for a GPU. The group's `rows` up to `split` go through the rows of the product."""
+
+    name: str
+    first: TensorView
+    second: TensorView
+    added: TensorView | None
+    split: int
+    tiling: Tiling
+
+    @property
+    def operands(self) -> tuple[TensorView, ...]:
+        return (self.first, self.second) if self.added is None else (self.first, self.second, self.added)
+
+
+@dataclass(frozen=True, slots=True)
 class FusionGroup:
     """One kernel to be. `origins` are the ATen nodes computed in it, in program order."""
 
@@ -79,6 +107,8 @@ class FusionGroup:
     plain: tuple[Body, tuple[Symbol, ...]] | None = None
     """Of a group without columns: its body and its loops as they were before these were split, ordered and merged. Groups that
     one body was cut into share it."""
+    product: MatrixProduct | None = None
+    """What is multiplied in the kernel itself; `reads` has its operands."""
 
     @property
     def row_count(self) -> Extent:

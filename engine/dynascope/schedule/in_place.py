@@ -101,7 +101,7 @@ class _Work:
         read = {name for name in names.values() if name in part.reads or self._is_read(name, others)}
         if read:
             own = read.intersection(part.reads)
-            if not all(_reads_before(part, name, name) for name in own) or not self._ends_well(same_body[-1], part, read):
+            if not all(reads_before(part, name, name) for name in own) or not self._ends_well(same_body[-1], part, read):
                 return False
             part = replace(part, in_place=frozenset(own))
         else:
@@ -122,7 +122,7 @@ class _Work:
             return
         if self._raises_sooner(self.steps[number:], [step.node.origin]):
             return
-        self.steps[number] = ScatterGroup(_storing_to(step.group, result, target.name), replace(step.node, result=target))
+        self.steps[number] = ScatterGroup(storing_to(step.group, result, target.name), replace(step.node, result=target))
         self._rename({result: target.name})
 
     def _call(self, number: int, call: ExternCall, targets: Mapping[str, Buffer]) -> None:
@@ -148,10 +148,10 @@ class _Work:
         """Where the old contents are read: by nobody later, and nothing may raise any more."""
         if sum(result in memory.makes(step) for step in self.steps) != 1:
             return
-        if not isinstance(group, FusionGroup) or result in group.reads or not _reads_before(group, target.name, result):
+        if not isinstance(group, FusionGroup) or result in group.reads or not reads_before(group, target.name, result):
             return
         if self._can_be_read(result, number) and self._ends_well(number, group, {target.name}):
-            self.steps[number] = _storing_to(group, result, target.name)
+            self.steps[number] = storing_to(group, result, target.name)
             self._rename({result: target.name})
 
     def _ends_well(self, number: int, step: Step, targets: set[str]) -> bool:
@@ -250,7 +250,7 @@ def _raising(step: Step) -> list[Origin]:
     return [op.origin for op in group.body if isinstance(op, CheckIndex)] if group.device.type == "cpu" else []
 
 
-def _reads_before(group: FusionGroup, target: str, result: str) -> bool:
+def reads_before(group: FusionGroup, target: str, result: str) -> bool:
     """Whether each element of the target is read before its place is written, by the iteration that writes it, once."""
     stores = [n for n, op in enumerate(group.body) if isinstance(op, Store) and op.buffer == result]
     loads = [n for n, op in enumerate(group.body) if isinstance(op, Load) and op.buffer == target]
@@ -265,7 +265,8 @@ def _reads_before(group: FusionGroup, target: str, result: str) -> bool:
     return not loads or arrangement.pass_count < 2
 
 
-def _storing_to(group: FusionGroup, result: str, target: str) -> FusionGroup:
+def storing_to(group: FusionGroup, result: str, target: str) -> FusionGroup:
+    """The group, writing to one buffer in place of another."""
     body: Body = tuple(
         replace(op, buffer=target) if isinstance(op, Store) and op.buffer == result else op for op in group.body
     )

@@ -28,6 +28,7 @@ def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, .
     made: set[str] = set()
     for number, step in enumerate(steps):
         given_up = None
+        made.update(makes(step) if isinstance(step, ExternCall) else ())
         for name in allocated_by(step):
             buffer = program.buffers[name]
             if name in made or buffer.role != "temporary":

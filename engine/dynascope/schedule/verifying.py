@@ -57,7 +57,7 @@ def _verify_group(group: FusionGroup, buffers: dict[str, Buffer], is_scattered: 
         return
     verify_body(group.body, symbols, buffers, group.name)
     for what, found, told in (
-        ("reads", {op.buffer for op in group.body if isinstance(op, Load)}, set(group.reads)),
+        ("reads", _read_by(group), set(group.reads)),
         ("writes", {op.buffer for op in group.body if isinstance(op, Store)}, set(group.writes)),
     ):
         if found != told:
@@ -74,6 +74,14 @@ def _verify_group(group: FusionGroup, buffers: dict[str, Buffer], is_scattered: 
         for store in group.body:
             if isinstance(store, Store) and store.mode == "set":
                 _verify_once(group, store)
+
+
+def _read_by(group: FusionGroup) -> set[str]:
+    """Of a product that the kernel makes itself, its operands."""
+    loaded = {op.buffer for op in group.body if isinstance(op, Load)}
+    if group.product is None:
+        return loaded
+    return loaded - {group.product.name} | {view.buffer for view in group.product.operands}
 
 
 def _named(names: Iterable[str]) -> str:

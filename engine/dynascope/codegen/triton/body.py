@@ -111,6 +111,7 @@ class BodyPrinter:
         buffers: dict[str, str],
         dtypes: dict[str, torch.dtype],
         precision: Precision,
+        product: str | None = None,
     ):
         self.body = body
         self.tile = tile
@@ -119,6 +120,8 @@ class BodyPrinter:
         self.asserts = False
         self.first: str | None = None
         """The text of the tile's first position, where the tile is one flat run of them."""
+        self.product, self.multiplied = product, ""
+        """The buffer whose elements the kernel computes itself, and the name of the tile of them, which are f32."""
         self.values: dict[int, str] = {}
         self.axes: list[frozenset[str]] = []
         self._buffers = buffers
@@ -161,6 +164,9 @@ class BodyPrinter:
     # ---- one rule for each kind of operation ----
 
     def _load(self, number: int, load: Load) -> None:
+        if load.buffer == self.product:
+            self.assign(number, render_cast(self.multiplied, torch.float32, load.dtype))
+            return
         pointed = self._index_axes(load.index)
         masks = self.masks(pointed)
         if load.guard is not None:
@@ -323,7 +329,7 @@ def _number(constant: Constant) -> str:
 
 def _wish(operation: Operation, number: int, buffers: dict[str, str]) -> str:
     if isinstance(operation, Load):
-        return f"{buffers[operation.buffer]}_{number}"
+        return f"{buffers.get(operation.buffer, operation.buffer)}_{number}"
     word = {IndexValue: "index", CheckIndex: "checked"}.get(type(operation))
     if word is None:
         word = operation.kind if isinstance(operation, Reduce) else getattr(operation, "name", "value")

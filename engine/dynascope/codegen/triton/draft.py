@@ -65,7 +65,10 @@ class GroupFacts:
 
     @property
     def bytes_read(self) -> Extent:
-        return sum(_bytes_moved(self.buffers[name], self.body, Load) for name in self.group.reads)
+        product = self.group.product
+        operands = {view.buffer for view in product.operands} if product is not None else set()
+        multiplied = sum(self.buffers[name].bytes for name in operands)
+        return multiplied + sum(_bytes_moved(self.buffers[name], self.body, Load) for name in self.group.reads if name not in operands)
 
     @property
     def bytes_written(self) -> Extent:
@@ -138,22 +141,23 @@ class Draft:
             for symbol in axis.symbols:
                 self.names.take(symbol.name)
         self.names.take(facts.group.name)
-        self._parameters = self._make_parameters()
+        self.parameters = self._make_parameters()
         self.multiples = _multiples(facts)
         self.printer = BodyPrinter(
             facts.body,
             tile,
             self.writer,
             self.names,
-            {p.source: p.name for p in self._parameters},
+            {p.source: p.name for p in self.parameters},
             {name: buffer.dtype for name, buffer in facts.buffers.items()},
             "coarse" if facts.is_coarse else "exact",
+            None if facts.group.product is None else facts.group.product.name,
         )
 
     def finish(self, programs: Extent, warps: int, stages: int = 1, scratch_bytes: int = 0) -> TritonKernel:
         """The kernel, launched as `programs` programs. `scratch_bytes` is what it needs behind the tickets."""
         group = self.facts.group
-        parameters = list(self._parameters)
+        parameters = list(self.parameters)
         if scratch_bytes:
             parameters.append(Parameter("workspace", "*u8", None))
         head = self._head(parameters)
@@ -245,4 +249,6 @@ def _coefficients(operation: Operation) -> list[Size]:
 
 def _work(facts: GroupFacts) -> Extent:
     elements = facts.group.row_count * facts.group.column_count
-    return elements * sum(TABLE[operation.name].cost for operation in facts.body if isinstance(operation, Compute))
+    product = facts.group.product
+    multiplied = 2 * elements * product.first.sizes[1] if product is not None else 0
+    return multiplied + elements * sum(TABLE[operation.name].cost for operation in facts.body if isinstance(operation, Compute))

@@ -13,6 +13,7 @@ from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.operations import UnknownOperation
 from dynascope.codegen.triton.pointwise import emit_pointwise
+from dynascope.codegen.triton.products import emit_product
 from dynascope.codegen.triton.rows import emit_rows
 from dynascope.loops.nodes import Buffer, Reduce, Scan
 from dynascope.report.reason import Reason
@@ -50,6 +51,6 @@ def emit_triton(group: FusionGroup, buffers: Mapping[str, Buffer], device: Devic
     facts = GroupFacts(group, buffers)
     pattern = emit_rows if group.columns or any(isinstance(o, (Reduce, Scan)) for o in group.body) else emit_pointwise
     try:
-        return pattern(facts, device or DeviceModel())
+        return (pattern if group.product is None else emit_product)(facts, device or DeviceModel())
     except UnknownOperation as error:
         raise EmitError(NoTritonRule(group.name, str(error))) from error
