@@ -43,6 +43,18 @@ def test_minimum_cut_keeps_no_more_than_everything():
     assert pair_of(program, inputs).saved_bytes <= pair_of(program, inputs, saving="everything").saved_bytes
 
 
+def test_of_a_normalized_activation_its_operand_alone_is_kept():
+    """Convolutions read what was normalized and activated, which is made again from what was normalized."""
+
+    def block(x, a, b):
+        x = F.conv2d(F.silu(F.group_norm(x, 2)), a)
+        return F.conv2d(F.silu(F.group_norm(x, 2)), b)
+
+    inputs = [torch.randn(sizes, requires_grad=True) for sizes in ((2, 4, 8, 8), (4, 4, 1, 1), (4, 4, 1, 1))]
+    between, statistics = 2 * 4 * 8 * 8 * 4, 2 * (2 * 2) * 4
+    assert pair_of(block, inputs).saved_bytes == between + 2 * statistics
+
+
 def residual(x, a, b, c, d):
     """Blocks as under autocast: a stream in float32, layers in bfloat16."""
     for weight in (a, b, c, d):

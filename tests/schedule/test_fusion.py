@@ -56,6 +56,18 @@ def test_norm_with_residual_is_one_kernel() -> None:
     assert [op.buffer for op in loads(group)] == ["x", "w"]
 
 
+def test_what_several_kernels_widen_goes_through_memory_narrow() -> None:
+    """Rows and columns are summed by different kernels, of a value that was rounded to 16 bits."""
+
+    def both(x):
+        y = (x.exp() * x.sin()).bfloat16().float()
+        return y.sum(0), (y * y).sum(1)
+
+    made = schedule(both, torch.randn(64, 32))
+    between = [name for step in made.steps for name in step.writes if made.buffers[name].sizes == (64, 32)]
+    assert [made.buffers[name].dtype for name in between] == [torch.bfloat16]
+
+
 def test_views_cost_nothing() -> None:
     (group,) = groups(lambda x: (x.t()[1:] * 2).reshape(31, 4, 4).permute(2, 0, 1).exp(), X)
     assert len(group.body) == 5

@@ -87,10 +87,21 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return False
     if weight.cost <= CHEAP_COST and weight.loads <= 1:
         return True
-    if len(using) != 1:
+    if len(using) != 1 or _is_widened_for_several(using[0], kept, readers):
         return False
     times = max(iterations(reader) * _reads(reader, buffer) for reader in using) / max(nominal(buffer.elements), 1)
     return weight.cost < REPEATED_COST or times <= REPEATED_TIMES
+
+
+def _is_widened_for_several(reader: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]]) -> bool:
+    """Whether a value is only converted to a wider type, and that has several readers: they convert it themselves, and what goes through
+    memory is the narrower."""
+    computed = [op for op in reader.body if isinstance(op, Compute)]
+    if len(computed) != 1 or computed[0].name != "cast" or len(reader.results) > 1 or reader.results[0].buffer.name in kept:
+        return False
+    (read,) = (reader.body[number] for number in computed[0].arguments)
+    is_wider = isinstance(read, Load) and computed[0].dtype.itemsize > read.dtype.itemsize
+    return is_wider and len(readers.get(reader.results[0].buffer.name, ())) > 1
 
 
 def _reads(reader: Node, buffer: Buffer) -> int:

@@ -10,7 +10,8 @@ import torch
 
 from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.decompose.pointwise import wide
-from dynascope.grad.tape import Value
+from dynascope.grad.tape import Value, contiguous_strides
+from dynascope.sizes import product, same
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {}
@@ -127,16 +128,93 @@ def layer_norm_backward(
         count = 1
         for size in shape:
             count *= size
-        total = b.sum(weighted, inner, True)
-        aligned = b.sum(b.mul(weighted, normal), inner, True)
-        centred = b.sub(b.sub(b.mul(weighted, count), total), b.mul(normal, aligned))
-        to_x = b.convert(b.mul(b.div(scale, count), centred), x.dtype)
+        total, aligned = b.sum(weighted, inner, True), b.sum(b.mul(weighted, normal), inner, True)
+        to_x = b.convert(_to_normalized(b, weighted, normal, scale, total, aligned, count), x.dtype)
     if mask[1] and weight is not None:
         product = b.mul(wide_gradient, normal)
         to_weight = b.convert(b.sum(product, outer) if outer else product, weight.dtype)
     if mask[2] and bias is not None:
         to_bias = b.convert(b.sum(wide_gradient, outer) if outer else wide_gradient, bias.dtype)
     return to_x, to_weight, to_bias
+
+
+@decomposes(aten.native_group_norm.default)
+def group_norm(
+    b: B, x: Value, weight: Value | None, bias: Value | None, batch: Any, channels: Any, spatial: Any, groups: int, epsilon: float
+) -> Any:
+    if not _can_be_grouped(x, groups, weight, bias):
+        return NotImplemented
+    shape, dtype = _grouped_shape(x, groups), wide(x.dtype)
+    rows = b.view(b.convert(x, dtype), shape)
+    variance, mean = b.var_mean(rows, [2, 3], correction=0, keepdim=True)
+    scale = b.rsqrt(b.add(variance, epsilon))
+    out = b.mul(b.sub(rows, mean), scale)
+    out = out if weight is None else b.mul(out, _by_channel(b, weight, shape, dtype))
+    out = out if bias is None else b.add(out, _by_channel(b, bias, shape, dtype))
+    statistics = (b.view(each, shape[:2]) for each in (mean, scale))  # for the gradient alone, which is the better for not rounding them
+    return b.convert(b.view(out, list(x.sizes)), x.dtype), *statistics
+
+
+@decomposes(aten.native_group_norm_backward.default)
+def group_norm_backward(
+    b: B,
+    gradient: Value,
+    x: Value,
+    mean: Value,
+    scale: Value,
+    weight: Value | None,
+    batch: Any,
+    channels: Any,
+    spatial: Any,
+    groups: int,
+    mask: Sequence[bool],
+) -> Any:
+    if not _can_be_grouped(x, groups, weight):
+        return NotImplemented
+    shape, dtype = _grouped_shape(x, groups), wide(x.dtype)
+    wide_gradient = b.view(b.convert(_contiguous(b, gradient), dtype), shape)
+    mean, scale = (b.view(b.convert(each, dtype), [*shape[:2], 1, 1]) for each in (mean, scale))
+    normal = b.mul(b.sub(b.view(b.convert(x, dtype), shape), mean), scale)
+    # By channels first, of which groups are then made: all else is small.
+    total, aligned = b.sum(wide_gradient, [3], True), b.sum(b.mul(wide_gradient, normal), [3], True)
+    to_x = to_weight = to_bias = None
+    if mask[0]:
+        parameter = None if weight is None else _by_channel(b, weight, shape, dtype)
+        weighted, *sums = (each if parameter is None else b.mul(each, parameter) for each in (wide_gradient, total, aligned))
+        sums = [b.sum(each, [2], True) for each in sums]
+        to_x = b.view(_to_normalized(b, weighted, normal, scale, *sums, shape[2] * shape[3]), list(x.sizes))
+    kept = x.dtype if weight is None else weight.dtype
+    if mask[1]:
+        to_weight = b.convert(b.view(b.sum(aligned, [0]), [x.sizes[1]]), kept)
+    if mask[2]:
+        to_bias = b.convert(b.view(b.sum(total, [0]), [x.sizes[1]]), kept)
+    return None if to_x is None else b.convert(to_x, x.dtype), to_weight, to_bias
+
+
+def _can_be_grouped(x: Value, groups: int, *parameters: Value | None) -> bool:
+    """A contiguous image of as many channels as the parameters have, which the groups divide. Eager raises where they do not, and
+    lets channels last lie so on a CPU. There its kernels for half types are faster than what is made of these steps."""
+    if x.device.type == "cpu" and x.dtype.itemsize < 4:
+        return False
+    if not x.layout.element_count or not same(x.strides, contiguous_strides(x.sizes)) or x.sizes[1] % groups:
+        return False
+    return all(each.rank == 1 and each.sizes[0] == x.sizes[1] for each in parameters if each is not None)
+
+
+def _grouped_shape(x: Value, groups: int) -> list[Any]:
+    """(batch, groups, channels of a group, elements of a channel)"""
+    return [x.sizes[0], groups, x.sizes[1] // groups, product(x.sizes[2:])]
+
+
+def _by_channel(b: B, parameter: Value, shape: Sequence[Any], dtype: torch.dtype) -> Value:
+    return b.view(b.convert(parameter, dtype), [1, *shape[1:3], 1])
+
+
+def _to_normalized(b: B, gradient: Value, normal: Value, scale: Value, total: Value, aligned: Value, count: Any) -> Value:
+    """The gradient of what was normalized, in rows of `count` elements, given that of `normal`, (x - mean) * scale, and the sums over
+    a row of it and of its products with `normal`."""
+    centred = b.sub(b.sub(b.mul(gradient, count), total), b.mul(normal, aligned))
+    return b.mul(b.div(scale, count), centred)
 
 
 @decomposes(aten.nll_loss_forward.default)
