@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
+from dynascope.codegen.cpp.expressions import COMPARISONS
 from dynascope.codegen.cpp.types import ELEMENT, WIDE
 from dynascope.loops.index import Extent, Index, Symbol
-from dynascope.loops.nodes import Compute, Load, Reduce, Store
+from dynascope.loops.nodes import Compute, IndexValue, Load, Reduce, Store
 from dynascope.schedule.groups import FusionGroup
 from dynascope.schedule.passes import Arrangement, arrange, index_of
 from dynascope.sizes import Size, blocks_of, is_constant, is_multiple, nominal, product
@@ -34,6 +37,8 @@ class Nest:
     outer: tuple[Symbol, ...]
     columns: tuple[Symbol, ...]
     blocked: bool
+    compared_places: frozenset[int]
+    """Positions along the lanes that are only compared with what all lanes share: which lane it is tells, in 32 bits."""
 
     @property
     def lane_in_rows(self) -> bool:
@@ -77,7 +82,8 @@ def choose(group: FusionGroup, vector_bytes: int) -> Nest:
     lane = _lane(group, depends)
     arrangement = arrange(group.body, group.columns)
     widest = 4
-    places = _places_of_random(group)
+    compared = frozenset() if lane is None else _compared_places(group, lane, depends)
+    places = _places_of_random(group) | compared
     for number, operation in enumerate(group.body):
         if lane is not None and lane in depends[number] and not isinstance(operation, Store) and number not in places:
             element = ELEMENT.get(operation.dtype, "f32")
@@ -87,7 +93,7 @@ def choose(group: FusionGroup, vector_bytes: int) -> Nest:
     if lane is not None and lane in group.columns:
         columns = (*columns, lane)
     blocked = lane in group.rows and _estimate(outer) < FEW_ROWS
-    return Nest(group, arrangement, lane, vector_bytes // widest, depends, outer, columns, blocked)
+    return Nest(group, arrangement, lane, vector_bytes // widest, depends, outer, columns, blocked, compared)
 
 
 def _places_of_random(group: FusionGroup) -> frozenset[int]:
@@ -95,6 +101,26 @@ def _places_of_random(group: FusionGroup) -> frozenset[int]:
     random = [op for op in group.body if isinstance(op, Compute) and op.name == "random"]
     others = {a for op in group.body if op not in random for a in op.arguments}
     return frozenset(op.arguments[2] for op in random) - others
+
+
+def _compared_places(group: FusionGroup, lane: Symbol, depends: tuple[frozenset[Symbol], ...]) -> frozenset[int]:
+    body = group.body
+    found = {
+        number
+        for number, op in enumerate(body)
+        if isinstance(op, IndexValue)
+        and op.dtype is torch.int64
+        and is_constant(op.index.coefficient(lane), 1)
+        and not appears_inside(op.index, lane)
+        and not any(lane in depends[value] for value in op.index.loaded())
+    }
+    for op in body:
+        for number in found.intersection(op.arguments):
+            others = [argument for argument in op.arguments if argument != number]
+            is_compared = isinstance(op, Compute) and op.name in COMPARISONS and len(others) == 1
+            if not is_compared or lane in depends[others[0]] or body[others[0]].dtype is not torch.int64:
+                found.discard(number)
+    return frozenset(found)
 
 
 def _dependencies(group: FusionGroup) -> tuple[frozenset[Symbol], ...]:

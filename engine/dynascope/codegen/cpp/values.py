@@ -56,6 +56,9 @@ class ValueWriter:
 
     def _value(self, number: int) -> None:
         operation = self.body[number]
+        if number in self.nest.compared_places:
+            self.names[number] = ""  # who compares it asks for the lane
+            return
         self._source(operation)
         self.names[number] = self._name_of(number)
         if isinstance(operation, Store):
@@ -85,6 +88,8 @@ class ValueWriter:
         lanes = self.nest.varies(number)
         if operation.name == "random":
             return self._random(operation, lanes)
+        if not self.nest.compared_places.isdisjoint(operation.arguments):
+            return self._comparison_of_places(operation)
         source = self.body[operation.arguments[-1]].dtype
         if (
             operation.name == "divide"
@@ -95,6 +100,14 @@ class ValueWriter:
             return f"divided({self._operand(operation.arguments[0], lanes)}, {self.names[operation.arguments[1]]})"
         arguments = tuple(self._operand(a, lanes) for a in operation.arguments)
         return expressions.expression(operation, source, arguments, lanes)
+
+    def _comparison_of_places(self, operation: Compute) -> str:
+        (place,) = self.nest.compared_places.intersection(operation.arguments)
+        index = self.body[place].index  # type: ignore[union-attr]
+        sides = tuple(
+            "iota()" if a == place else f"splat(I32{{}}, lane_of({self.names[a]}, {self._index(index)}))" for a in operation.arguments
+        )
+        return expressions.expression(operation, torch.int32, sides, lanes=True)
 
     def _is_row_value(self, number: int) -> bool:
         """Whether many elements meet the same value."""

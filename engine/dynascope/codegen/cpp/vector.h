@@ -67,6 +67,10 @@ MEMORY(U16, u16)
 INLINE M iota() { M m; for (int k = 0; k < N; k++) m[k] = k; return m; }
 INLINE I64 iota64() { I64 m; for (int k = 0; k < N; k++) m[k] = k; return m; }
 INLINE M lanes(long n) { return n == N ? M{} - 1 : iota() < (i32)n; }
+//: lane_of
+// Which lane holds a position, of lanes that begin at `first`: -1 for those before all lanes, N for those behind.
+INLINE i32 lane_of(i64 value, i64 first) { return value < first ? -1 : value - first < N ? (i32)(value - first) : N; }
+//:
 
 INLINE F32 select(M m, F32 a, F32 b) { return m ? a : b; }
 INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
