@@ -19,7 +19,7 @@ from dynascope.report.lines import ranked, short_operation
 from dynascope.report.span import Span
 from dynascope.report.variants import chosen_variant
 
-from dynascope_server.ide.addresses import Address, owner_of, reason_address
+from dynascope_server.ide.addresses import LANGUAGE_NAMES, Address, owner_of, reason_address
 from dynascope_server.ide.documents import guards_document_name, kernel_document_name
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.findings_of_looks import check_words, kernel_cost
@@ -27,7 +27,6 @@ from dynascope_server.ide.numbers import size
 from dynascope_server.ide.problems import Problem
 
 LinkOf = Callable[[Address], str]
-LANGUAGE_NAMES = {"cpp": "C++", "triton": "Triton"}
 PHASES = (("forward", "Runs in"), ("backward", "Backward"))
 SHOWN = 8
 """Facts of one kind on one line; a hover is read at a glance and the documents have the rest."""

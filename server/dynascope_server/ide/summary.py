@@ -15,6 +15,7 @@ from dynascope.report.span import Span, UserStack
 from dynascope.report.user_files import user_place
 from dynascope.report.variants import Variant, fitted_title, variants_of
 
+from dynascope_server.ide.addresses import LANGUAGE_NAMES
 from dynascope_server.ide.findings_of_looks import check_words, cost_rows, found_out
 from dynascope_server.ide.numbers import count
 
@@ -47,7 +48,7 @@ def _summary_rows(report: CompileReport) -> Iterator[Row]:
         yield from _heading("Kernels")
         for kernel in report.kernels:
             place = kernel.spans[0] if kernel.spans else None
-            yield f"- `{kernel.identifier}` {kernel.name}, {kernel.language}, {kernel.phase}", place
+            yield f"- `{kernel.identifier}` {kernel.name}, {LANGUAGE_NAMES[kernel.language]}, {kernel.phase}", place
     yield from _look_rows(report)
     for note in report.notes:
         yield from _explanation_rows("Note", note)
