@@ -58,9 +58,11 @@ class CapturedGraph:
 class GraphBuilder:
     """The one mutable graph of a capture. `user_stack` says where the program is."""
 
-    def __init__(self, journal: Journal, user_stack: Callable[[], UserStack]) -> None:
+    def __init__(self, journal: Journal, user_stack: Callable[[], UserStack], in_words: Callable[[str], str]) -> None:
+        """`in_words`: a name of ours in the program's own, by which an input is known."""
         self.journal = journal
         self.user_stack = user_stack
+        self.in_words = in_words
         self.graph = fx.Graph()
         self.placeholders: list[tuple[fx.Node, Source, Any]] = []
         self.kept: set[fx.Node] = set()
@@ -70,7 +72,7 @@ class GraphBuilder:
         """What stands for each number that varies."""
 
     def input(self, name: str, source: Source, real: Any, example: Any, device: torch.device | None) -> fx.Node:
-        node = self.graph.create_node("placeholder", _identifier(name), (), {})
+        node = self.graph.create_node("placeholder", _identifier(self.in_words(name)), (), {})
         self._annotate(node, example, device)
         self.journal.append(self.placeholders, (node, source, real))
         return node
