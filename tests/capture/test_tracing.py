@@ -96,16 +96,3 @@ def test_to_show_a_list_is_no_look_into_it():
     losses.append(torch.ones(()))
     shown = dynascope.explain(kept, torch.ones(3)).show("trace")
     assert "[losses]" in shown and "`losses` is a list" in shown and "has 1 item" not in shown
-
-
-def test_inputs_are_named_by_what_a_break_left_and_not_by_where_it_lies():
-    seen: list[str] = []
-
-    def backend(graph, inputs):
-        seen.extend(node.name for node in graph.graph.nodes if node.op == "placeholder")
-        return graph.forward
-
-    compiled = dynascope.compile(lambda x: x * 2 + torch.stack([torch.tensor(float(str(v))) for v in x.tolist()]), backend=backend)
-    with dynascope.expected("data-dependent-value"):
-        compiled(torch.ones(2))
-    assert seen and not [name for name in seen if "stack0" in name or "stack1" in name], seen

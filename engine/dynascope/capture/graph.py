@@ -58,11 +58,9 @@ class CapturedGraph:
 class GraphBuilder:
     """The one mutable graph of a capture. `user_stack` says where the program is."""
 
-    def __init__(self, journal: Journal, user_stack: Callable[[], UserStack], in_words: Callable[[str], str]) -> None:
-        """`in_words`: a name of ours in the program's own, by which an input is known."""
+    def __init__(self, journal: Journal, user_stack: Callable[[], UserStack]) -> None:
         self.journal = journal
         self.user_stack = user_stack
-        self.in_words = in_words
         self.graph = fx.Graph()
         self.placeholders: list[tuple[fx.Node, Source, Any]] = []
         self.kept: set[fx.Node] = set()
@@ -72,7 +70,7 @@ class GraphBuilder:
         """What stands for each number that varies."""
 
     def input(self, name: str, source: Source, real: Any, example: Any, device: torch.device | None) -> fx.Node:
-        node = self.graph.create_node("placeholder", _identifier(self.in_words(name)), (), {})
+        node = self.graph.create_node("placeholder", _identifier(name), (), {})
         self._annotate(node, example, device)
         self.journal.append(self.placeholders, (node, source, real))
         return node

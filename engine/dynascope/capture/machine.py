@@ -60,7 +60,6 @@ from dynascope.capture.values import (
     Value,
     WeakReferenceValue,
 )
-from dynascope.frame.stack_names import short_words
 from dynascope.guards.global_state import function_state
 from dynascope.guards.source import (
     AttributeSource,
@@ -125,7 +124,7 @@ class Machine:
         self.values = values
         self.options = options
         self.journal = Journal()
-        self.graph = GraphBuilder(self.journal, self.user_stack, self.name_in_words)
+        self.graph = GraphBuilder(self.journal, self.user_stack)
         self.guards = GuardLog(self.user_stack)
         self.sizes = Sizes(self.graph, self.user_stack)
         self.state_at_entry = TorchState.now()
@@ -195,10 +194,6 @@ class Machine:
         """The instructions that were interpreted, of each code."""
 
     # Where the program is
-
-    def name_in_words(self, name: str) -> str:
-        """Of a value that a break left on the stack: `np.percentile` of `np.percentile(x, 5)`."""
-        return short_words(name, self.frames[0].program.code) if self.frames else name
 
     def user_stack(self) -> UserStack:
         """The frames that users see: those of libraries and ours are left out, unless the region itself is one's."""

@@ -70,7 +70,7 @@ class Sizes:
     def root(self, hint: int | float, source: Source, name: str) -> Size:
         """The number at a place, as an input of the graph."""
         taken = self.scope.roots.keys()
-        name = re.sub(r"\W+", "_", self.graph.in_words(name)).strip("_") or "number"
+        name = re.sub(r"\W+", "_", name).strip("_") or "number"
         while name in taken:
             name += "_"
         size = self.scope.root(name, hint)

@@ -6,7 +6,7 @@ in_users_words("`__stack0` has shape [3]", code of the rest of `f(a.sort())`)   
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import CodeType
 
 from dynascope.frame.instructions import Instruction, Position, decode
@@ -28,15 +28,6 @@ def in_users_words(text: str, code: CodeType) -> str:
     """Names of slots replaced by the expressions whose values they hold, and what an iterator is made of by the iterator; other text
     unchanged."""
     text = REDUCED.sub("", text)
-    return _with_words(text, code, lambda words: words)
-
-
-def short_words(text: str, code: CodeType) -> str:
-    """As `in_users_words`, of a call what is called: for names that are made of it."""
-    return _with_words(text, code, lambda words: words.partition("(")[0].strip() or "value")
-
-
-def _with_words(text: str, code: CodeType, shown: Callable[[str], str]) -> str:
     origin = resume_origin(code)
     if origin is None or SLOT.search(text) is None:
         return text
@@ -49,7 +40,7 @@ def _with_words(text: str, code: CodeType, shown: Callable[[str], str]) -> str:
             _loop_variable(instructions, producer) if producer is not None and producer.operation == "FOR_ITER" else ""
         )
         named = named or _of_comprehension(origin.root, producer) or _formatted(origin.root, instructions, producer)
-        return shown(named or _text(origin.root, producer) or "a value in between")
+        return named or _text(origin.root, producer) or "a value in between"
 
     return SLOT.sub(words, text)
 

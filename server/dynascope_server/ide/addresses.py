@@ -15,8 +15,6 @@ from urllib.parse import quote, unquote
 SCHEME = "dynascope"
 REASONS = "reasons"
 EXTENSIONS = {"cpp": ".cpp", "c": ".c", "python": ".py", "triton": ".py", "markdown": ".md"}
-LANGUAGE_NAMES = {"cpp": "C++", "triton": "Triton"}
-"""Of kernels, as a person writes them."""
 LANGUAGES = {".diff": "diff", ".html": "html", ".cpp": "cpp", ".c": "c", ".py": "python", ".md": "markdown"}
 SAFE_PART = re.compile(r"[^/\0]+")
 

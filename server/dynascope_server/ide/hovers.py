@@ -17,9 +17,10 @@ from dynascope.report.costs import duration
 from dynascope.report.facts import ExternFact, GuardFact, KernelFact
 from dynascope.report.lines import ranked, short_operation
 from dynascope.report.span import Span
+from dynascope.report.stages import LANGUAGE_NAMES
 from dynascope.report.variants import chosen_variant
 
-from dynascope_server.ide.addresses import LANGUAGE_NAMES, Address, owner_of, reason_address
+from dynascope_server.ide.addresses import Address, owner_of, reason_address
 from dynascope_server.ide.documents import guards_document_name, kernel_document_name
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.findings_of_looks import check_words, kernel_cost

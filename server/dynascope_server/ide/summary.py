@@ -12,10 +12,10 @@ from dynascope.report.findings import function_line
 from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserStack
+from dynascope.report.stages import LANGUAGE_NAMES
 from dynascope.report.user_files import user_place
 from dynascope.report.variants import Variant, fitted_title, variants_of
 
-from dynascope_server.ide.addresses import LANGUAGE_NAMES
 from dynascope_server.ide.findings_of_looks import check_words, cost_rows, found_out
 from dynascope_server.ide.numbers import count
 
