@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from dynascope.frame.stack_names import in_users_words
-from dynascope.grad.printing import type_of
 from dynascope.guards.global_state import GlobalStateIs
 from dynascope.guards.guard import (
     DictionaryKeysAre,
@@ -31,6 +30,7 @@ from dynascope.guards.guard import (
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, FrameValues, Source, UpcomingSource
 from dynascope.guards.tensor_guard import TensorMatches
 from dynascope.guards.world import WorldIs
+from dynascope.meta_kernels.type_names import type_of
 from dynascope.report.facts import EMPTY, NOT_THERE, ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
 
 OBJECTS = (ONE_OBJECT, SEVERAL_OBJECTS)

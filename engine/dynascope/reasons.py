@@ -114,6 +114,8 @@ class GuardFailed(Reason):
         if self.change.is_first_filling:
             filled = self.change.expression
             return f"The first call fills `{filled}`, and later ones find it so: two compilations, each made once. Leave it."
+        if self.is_in_between and self.change.cause in ("requires-grad", "dtype"):
+            return f"A break left `{self.change.expression}` so, and what follows is compiled once for each kind. Mend the break before it."
         if self.change.cause == "size" and self.dynamic is not False:
             told = _varying_size(self.change, self.is_in_between)
             if told.startswith(VARIES) and self.is_fixed_again:

@@ -1,4 +1,4 @@
-/** Which file a command of the palette means. */
+/** Which file a command of the palette means, and where in it. */
 
 import * as vscode from 'vscode';
 import { CELL_SCHEME, DOCUMENT_SCHEME } from './protocol';
@@ -6,19 +6,31 @@ import { CELL_SCHEME, DOCUMENT_SCHEME } from './protocol';
 /** Of Dynascope's own views and the panel: looking at one, a person means the program beside it. */
 const BESIDE = [DOCUMENT_SCHEME, 'output'];
 
-/** The Python file or the notebook's cell in the active editor; where a view of ours is active, the one beside it. */
+export interface Cursor {
+  uri: vscode.Uri;
+  /** From 0. */
+  line: number;
+}
+
+/** The Python file or the notebook's cell in the active editor, with its cursor; where a view of ours is active, the one beside it. */
+export function activeCursor(): Cursor | undefined {
+  const editor = activeEditor(({ uri }) => uri.scheme === 'file' || uri.scheme === CELL_SCHEME);
+  return editor && { uri: editor.document.uri, line: editor.selection.active.line };
+}
+
 export function activeFile(): vscode.Uri | undefined {
-  return activeDocument(({ uri }) => uri.scheme === 'file' || uri.scheme === CELL_SCHEME)?.uri;
+  return activeCursor()?.uri;
 }
 
-/** As `activeFile`; a file that has no name yet gets one first, for what runs is the file on disk. */
-export async function activeFileOnDisk(): Promise<vscode.Uri | undefined> {
-  const document = activeDocument(({ uri }) => uri.scheme === 'file' || uri.scheme === 'untitled');
-  return document?.isUntitled ? vscode.workspace.save(document.uri) : document?.uri;
+/** As `activeCursor`; a file that has no name yet gets one first, for what runs is the file on disk. */
+export async function activeCursorOnDisk(): Promise<Cursor | undefined> {
+  const editor = activeEditor(({ uri }) => uri.scheme === 'file' || uri.scheme === 'untitled');
+  const uri = editor?.document.isUntitled ? await vscode.workspace.save(editor.document.uri) : editor?.document.uri;
+  return uri && { uri, line: editor?.selection.active.line ?? 0 };
 }
 
-function activeDocument(fits: (document: vscode.TextDocument) => boolean): vscode.TextDocument | undefined {
+function activeEditor(fits: (document: vscode.TextDocument) => boolean): vscode.TextEditor | undefined {
   const { activeTextEditor: active, visibleTextEditors: visible } = vscode.window;
   const editors = active === undefined || BESIDE.includes(active.document.uri.scheme) ? visible : [active];
-  return editors.map(editor => editor.document).find(document => document.languageId === 'python' && fits(document));
+  return editors.find(({ document }) => document.languageId === 'python' && fits(document));
 }

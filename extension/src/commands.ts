@@ -1,7 +1,7 @@
 /** The palette's commands. Each fills in the active file and line and asks the server; without trust, each says why not. */
 
 import * as vscode from 'vscode';
-import { activeFile, activeFileOnDisk } from './activeFile';
+import { activeCursor, activeCursorOnDisk, activeFile } from './activeFile';
 import { splitArguments } from './arguments';
 import type { Server } from './client';
 import { debugInformation } from './debugInformation';
@@ -63,10 +63,10 @@ export function registerCommands(tools: Tools): vscode.Disposable {
 
 async function run({ server }: Tools, how?: RunRequest): Promise<void> {
   if (activeFile() === undefined && vscode.window.activeTextEditor?.document.isUntitled !== true) {
-    void vscode.window.showInformationMessage('Open the Python file to run first.');
+    sayOpenFirst();
     return;
   }
-  const uri = await activeFileOnDisk();
+  const uri = (await activeCursorOnDisk())?.uri;
   if (uri !== undefined && (await ready(server, uri, how?.arguments))) {
     await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(how ? [how] : []));
   }
@@ -74,10 +74,9 @@ async function run({ server }: Tools, how?: RunRequest): Promise<void> {
 
 /** The pytest test that the cursor is in, alone. */
 async function runTest({ server }: Tools): Promise<void> {
-  const line = vscode.window.activeTextEditor?.selection.active.line ?? 0;
-  const uri = await activeFileOnDisk();
-  if (uri !== undefined && (await ready(server, uri))) {
-    await server.execute<RunAnswer>(ServerCommand.runTest, uri.toString(), { line });
+  const cursor = await activeCursorOnDisk();
+  if (cursor !== undefined && (await ready(server, cursor.uri))) {
+    await server.execute<RunAnswer>(ServerCommand.runTest, cursor.uri.toString(), { line: cursor.line });
   }
 }
 
@@ -97,10 +96,11 @@ async function runWithArguments(tools: Tools): Promise<void> {
 }
 
 async function openAtCursor(tools: Tools, command: string, what?: Record<string, unknown>): Promise<void> {
-  const uri = activeFile();
-  const line = vscode.window.activeTextEditor?.selection.active.line ?? 0;
-  if (uri !== undefined) {
-    await ask(tools, command, uri.toString(), ...(what ? [{ line, ...what }] : []));
+  const cursor = activeCursor();
+  if (cursor === undefined) {
+    sayOpenFirst();
+  } else {
+    await ask(tools, command, cursor.uri.toString(), ...(what ? [{ line: cursor.line, ...what }] : []));
   }
 }
 
@@ -147,10 +147,11 @@ async function openReport(tools: Tools): Promise<void> {
 
 /** At the cursor; what a click on a lens does is in client.ts. */
 async function chooseVariantAtCursor({ server }: Tools): Promise<void> {
-  const uri = activeFile();
-  const line = vscode.window.activeTextEditor?.selection.active.line ?? 0;
-  if (uri !== undefined) {
-    await chooseVariant(server, uri.toString(), { line });
+  const cursor = activeCursor();
+  if (cursor === undefined) {
+    sayOpenFirst();
+  } else {
+    await chooseVariant(server, cursor.uri.toString(), { line: cursor.line });
   }
 }
 
@@ -204,6 +205,10 @@ async function offerToRun(tools: Tools): Promise<void> {
   if (answer !== undefined) {
     await run(tools);
   }
+}
+
+function sayOpenFirst(): void {
+  void vscode.window.showInformationMessage('Open the Python file first.');
 }
 
 async function sayRestricted(): Promise<void> {

@@ -2,7 +2,7 @@
 
 import * as path from 'node:path';
 import * as vscode from 'vscode';
-import { activeFileOnDisk } from './activeFile';
+import { activeCursorOnDisk } from './activeFile';
 import type { Server } from './client';
 import { enginePath } from './launch';
 import { ready } from './readiness';
@@ -17,7 +17,7 @@ export function registerDebugging(context: vscode.ExtensionContext): vscode.Disp
 
 /** What a debugger looks at runs as it was written: every line stops, and the report says what was compiled all the same. */
 export async function debugFile(context: vscode.ExtensionContext, server: Server): Promise<void> {
-  const uri = await activeFileOnDisk();
+  const uri = (await activeCursorOnDisk())?.uri;
   if (uri === undefined || !(await ready(server, uri))) {
     return;
   }

@@ -10,6 +10,7 @@ import { registerDocuments } from './views/documents';
 import { registerLinked } from './views/linked';
 import { registerNotebooks } from './views/notebooks';
 import { registerOutput } from './views/output';
+import { registerPages } from './views/pages';
 import { registerPictures } from './views/pictures';
 import { registerStatus } from './views/status';
 import { registerTree } from './views/tree';
@@ -28,6 +29,7 @@ export function activate(context: vscode.ExtensionContext): void {
     registerDebugging(context),
     registerLinked(server),
     registerNotebooks(server),
+    registerPages(server),
     registerPictures(server),
     registerTree(server),
     registerCommands({ context, server, log, output }),

@@ -28,12 +28,12 @@ def test_each_instruction_has_its_place_stack_and_effects():
     lines = [" ".join(line.split()) for line in text.splitlines()]
     first = Net.forward.__code__.co_firstlineno + 1
     assert any(line.startswith(f"{first}:12-19 LOAD_ATTR fc") and line.endswith("[self]") for line in lines)
-    assert "graph relu = relu(linear)" in lines and any(line.startswith("input x: float32[2, 128]") for line in lines)
+    assert "graph relu = relu(linear)" in lines and any(line.startswith("input x: f32[2, 128]") for line in lines)
     counted = [number for number, line in enumerate(lines) if line.endswith(" of libraries")]
     assert counted and not any(lines[number - 1].endswith(" of libraries") for number in counted)
     at = next(number for number, line in enumerate(lines) if "LOAD_ATTR relu" in line)
     assert "linear" not in lines[at - 1]
-    called = ("[NULL, relu, linear: float32[2, 10]]", "[relu, NULL, linear: float32[2, 10]]")  # from CPython 3.13 on
+    called = ("[NULL, relu, linear: f32[2, 10]]", "[relu, NULL, linear: f32[2, 10]]")  # from CPython 3.13 on
     assert any(stack in line for line in lines[at:] for stack in called)
     assert "guard `x` is a float32 tensor of shape [2, 128] on cpu" in lines
     assert "return (relu,)" in text and "def forward(self, x):" in text and "graph(" in text

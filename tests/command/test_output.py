@@ -83,6 +83,13 @@ def test_an_exit_code_for_continuous_integration(run, kind, code):
     assert (f"--fail-on {kind}" in answer.stderr) == bool(code)
 
 
+def test_several_reasons_to_fail_in_one_word(run):
+    answer = run(BREAKS, "--quiet", "--fail-on", "break,recompile")
+    assert answer.returncode == 1 and "(--fail-on break, recompile)" in answer.stderr
+    answer = run("raise SystemExit", "--fail-on", "break,brake")
+    assert answer.returncode == 2 and "'brake' is none of break, recompile, uncompiled" in answer.stderr
+
+
 def test_the_programs_own_exit_code_comes_first(run):
     assert run(BREAKS + "sys.exit(5)\n", "--fail-on", "break").returncode == 5
 

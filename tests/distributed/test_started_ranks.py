@@ -169,3 +169,19 @@ def test_what_another_rank_raised_is_said_and_differences_stand_on_the_users_lin
     error, difference = Ranks(tmp_path / "ranks", 0, 2).together(reports[0]).notes
     assert error.message == "Rank 1 ended: RuntimeError: enough" and error.span.line == 7
     assert difference.code == "ranks-differ" and difference.span == Span("train.py", 13)
+
+
+def test_the_error_of_the_rank_that_ended_first_comes_first(tmp_path):
+    """The others' collectives fail because of it."""
+    reports = [
+        CompileReport(
+            ProgramFact("train.py", rank=rank, seconds=seconds, error=ProgramError(kind, "x").explain(Span("train.py", 7))),
+            EnvironmentFact("3.11", "2.13", "0", "cpu"),
+        )
+        for rank, seconds, kind in ((0, 2.5, "RuntimeError"), (1, 2.0, "ValueError"))
+    ]
+    for rank, report in enumerate(reports):
+        Ranks(tmp_path / "ranks", rank, 2).hand_in(report)
+    told = Ranks(tmp_path / "ranks", 0, 2).together(reports[0])
+    assert told.program.error.message == "Rank 1 ended: ValueError: x"
+    assert [note.message for note in told.notes] == ["Rank 0 ended: RuntimeError: x"]

@@ -85,4 +85,31 @@ describe('views beside the source', () => {
     await window.pageText(/TorchScript|torch\.jit/).waitFor({ timeout: COMPARING_MS });
     await window.screenshot('views-7-captures');
   });
+
+  step('the summary marks what belongs to the cursor\'s line, and its links are followed with the keyboard', async () => {
+    await window.goTo(16);
+    await window.command('Dynascope: Show Summary');
+    await inPage('.here').filter({ hasText: 'block.py:16' }).first().waitFor();
+    await window.screenshot('views-8-summary');
+    const link = inPage('a').filter({ hasText: 'block.py:17' }).first();
+    await link.focus();
+    await window.page.keyboard.press('Enter');
+    await window.status('Ln 17,').waitFor();
+    await inPage('.here').filter({ hasText: 'block.py:17' }).first().waitFor();
+  });
+
+  step('a command of the palette means the cursor in the source, also where the summary has the focus', async () => {
+    await window.putCursor(editor, 'hidden');
+    await inPage('h1').click();
+    await window.command('Dynascope: Show Guards');
+    await inPage('h1').filter({ hasText: 'What' }).waitFor();
+    await window.screenshot('views-9-guards');
+  });
+
+  step('pages are there again when the window is reloaded', async () => {
+    await window.command('Developer: Reload Window'); // what keeps tabs; a browser's own reload does not wait for that
+    await window.page.locator('iframe.webview').last().waitFor({ state: 'detached' });
+    await inPage('h1').filter({ hasText: 'What' }).waitFor();
+    await window.screenshot('views-10-reloaded');
+  });
 });

@@ -243,6 +243,16 @@ CASES = {
     "again: gradients": "def f(x):\n    return x * 2\n\nf(torch.ones(2))\nwith torch.no_grad():\n    f(torch.ones(2))",
     "again: None": "def f(x, mask=None):\n    return x if mask is None else x * mask\n\nf(torch.ones(2))\nf(torch.ones(2), torch.ones(2))",
     "again: dtype": "def f(x):\n    return x * 2\n\nf(torch.ones(2))\nf(torch.ones(2, dtype=torch.float64))",
+    "again: requires grad, behind a break": """
+        def f(x, w, scaled):
+            out = x * w if scaled else x + 1
+            print("out")
+            return out.exp()
+
+        w = torch.ones(3, requires_grad=True)
+        f(torch.ones(3), w, False)
+        f(torch.ones(3), w, True)
+    """,
     "again: requires grad": "def f(x):\n    return x * 2\n\nf(torch.ones(2))\nf(torch.ones(2, requires_grad=True))",
     "again: strides": "def f(x):\n    return x * 2\n\nf(torch.ones(2, 3))\nf(torch.ones(3, 2).t())",
     "again: a list's length": "def f(xs):\n    return sum(xs)\n\nf([torch.ones(2)])\nf([torch.ones(2)] * 2)",

@@ -45,6 +45,15 @@ def test_types_and_places_are_shown():
     assert all(lines[link.line - 1].startswith("    ") for link in links) and links
 
 
+def test_what_is_copied_carries_the_line_of_what_it_is_a_copy_of():
+    graph = fx.symbolic_trace(lambda x: x[0].clone())
+    for node in graph.graph.nodes:
+        node.meta["user_stack"] = (UserFrame("program", Span(__file__, 7)),)
+    made = compile_graph(graph, [torch.randn(2, 3)])[0].forward
+    copy = next(node for node in made.graph.nodes if node.target is torch.ops.aten.clone.default)
+    assert copy.meta["user_stack"][0].span.line == 7
+
+
 def test_backward_nodes_carry_the_forward_line():
     pair, _ = traced()
     for module in (pair.forward, pair.backward):

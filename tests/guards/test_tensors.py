@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import dynascope  # noqa: E402
 from dynascope.frame import hook  # noqa: E402
 from dynascope.guards import check, torch_checks  # noqa: E402
 from dynascope.guards.check import compile_guards  # noqa: E402
@@ -267,3 +268,15 @@ def test_guards_do_not_import_the_other_compiler():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
     assert check is not None
+
+
+@pytest.mark.parametrize("make", [lambda n: torch.ones(n, 3), lambda n: torch.ones(n, 3, requires_grad=True)])
+def test_a_size_varies_also_where_the_tensor_is_of_another_kind(make, compilations):
+    """The first call's is made outside of the mode, without a gradient; those of others are entries of one kind together."""
+    compiled = dynascope.compile(lambda x: x.sin() * 2, backend="eager")
+    first = torch.ones(4, 3)
+    with torch.inference_mode():
+        compiled(first)
+        for n in (2, 5, 7):
+            torch.testing.assert_close(compiled(make(n)), make(n).sin() * 2)
+    assert len(compilations) == 2

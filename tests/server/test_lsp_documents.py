@@ -137,3 +137,18 @@ async def test_open_documents_are_said_to_have_changed(editor):
     uri = (await editor.command("dynascope.showKernel", path.as_uri()))["uri"]
     await editor.run(path)
     await editor.until(lambda: any(uri in note.uris for note in editor.connection.changed_documents))
+
+
+async def test_a_document_that_was_asked_for_before_results_are_there_again(editor):
+    """As after a reload: tabs open first, then the source does."""
+    await editor.start_own()
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    uri = (await editor.command("dynascope.showSummary", path.as_uri()))["uri"]
+    await editor.connection.close()
+    await editor.start_own()
+    assert "of an earlier run" in (await editor.request("dynascope/document", {"uri": uri}))["text"]
+    editor.open(path)
+    await editor.until(lambda: any(uri in note.uris for note in editor.connection.changed_documents))
+    assert "# model.py" in (await editor.request("dynascope/document", {"uri": uri}))["text"]

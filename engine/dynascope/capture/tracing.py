@@ -30,6 +30,7 @@ from dynascope.capture.values import (
 )
 from dynascope.frame.printing import operand
 from dynascope.frame.stack_names import in_users_words
+from dynascope.meta_kernels.type_names import type_of
 
 LONGEST = 32
 DEEPEST_SHOWN = 8
@@ -142,7 +143,7 @@ def _in_torchs_words(name: str) -> str:
 def _type(example: Any) -> str:
     if not isinstance(example, torch.Tensor):
         return ""
-    return f": {str(example.dtype).removeprefix('torch.')}{list(example.shape)}"
+    return f": {type_of(example)}"
 
 
 def _short(text: str) -> str:

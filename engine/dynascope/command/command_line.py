@@ -129,8 +129,8 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         "prints goes to standard error)",
     )
     run.add_argument(
-        "--fail-on", action="append", choices=sorted(FAILURES), default=[],
-        help="exit with 1 where the program has one, or, of uncompiled, compiles nothing; may be given several times. "
+        "--fail-on", action="extend", type=_failures, default=[], metavar="A,B",
+        help=f"exit with 1 where the program has one ({', '.join(FAILURES)}) or, of uncompiled, compiles nothing; may be repeated. "
         "A recompilation that is made once and expected (gradients on and off, a first filling) does not count",
     )  # fmt: skip
     run.add_argument("--timeout", type=float, metavar="SECONDS", help=SECONDS)
@@ -142,6 +142,17 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument("-m", "--module", action="store_true", help="FILE is the name of a module, as for python -m")
     run.add_argument("file", metavar="FILE", help="the Python program, or a folder with a __main__.py")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)
+
+
+def _failures(text: str) -> list[str]:
+    """`break,recompile`"""
+    from dynascope.command.output import FAILURES
+
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in FAILURES:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(FAILURES)}")
+    return names
 
 
 def _add_check(commands: argparse._SubParsersAction) -> None:

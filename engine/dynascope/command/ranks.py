@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import time
@@ -120,7 +121,10 @@ class Ranks:
         found = [own, *(report for report in reports if report is not None)]
         found.sort(key=lambda each: each.program.rank or 0)
         shutil.rmtree(self.folder, ignore_errors=True)
-        return replace(own, notes=(*own.notes, *_errors_of(found[1:]), *differences_of(found)))
+        errors = _errors_of(found)
+        if own.program.error is not None:
+            own = replace(own, program=replace(own.program, error=errors.pop(0)))
+        return replace(own, notes=(*own.notes, *errors, *differences_of(found)))
 
     def _file(self, rank: int, kind: str) -> Path:
         return self.folder / f"{rank}.{kind}"
@@ -148,12 +152,11 @@ def _meeting_place(*identity: object) -> Path:
     return cache_folder() / "ranks" / key
 
 
-def _errors_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:
-    """Of the other ranks: the first one's own error is often but what follows from theirs."""
-    for report in reports:
-        error = report.program.error
-        if error is not None:
-            yield replace(error, message=f"Rank {report.program.rank} ended: {error.message}")
+def _errors_of(reports: Sequence[CompileReport]) -> list[Explanation]:
+    """That of who ended first before those of the others, which are often but what follows from it: a connection that was closed."""
+    ended = [report.program for report in reports if report.program.error is not None]
+    ended.sort(key=lambda program: math.inf if program.seconds is None else program.seconds)
+    return [replace(each.error, message=f"Rank {each.rank} ended: {each.error.message}") for each in ended if each.error is not None]
 
 
 def differences_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 
-from dynascope.fixes.branches import truth, words_of
+from dynascope.fixes.branches import truth
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import Source, called_name
+from dynascope.fixes.words import words_of
 
 
 def asserted_in_graph(site: Site) -> Fix | None:
@@ -36,7 +37,7 @@ def asserted_in_graph(site: Site) -> Fix | None:
     words = (
         f", {_words(source, message)}"
         if message is not None
-        else f', "{ast.unparse(statement.test) if isinstance(statement, ast.Assert | ast.If) else ""}"'
+        else f', "{words_of(statement.test) if isinstance(statement, ast.Assert | ast.If) else ""}"'
     )
     text = f"{torch}._assert_async({condition}{words})"
     other = f" (RuntimeError in place of {error})" if error != "RuntimeError" else ""

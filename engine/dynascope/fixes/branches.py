@@ -17,6 +17,7 @@ from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import tells
 from dynascope.fixes.source import Source, called_name, dotted, end_of, method_called
+from dynascope.fixes.words import words_of
 from dynascope.report.syntax import is_flag
 
 Rows = list[tuple[str, ast.expr]]
@@ -44,7 +45,7 @@ def chosen_values(site: Site) -> Fix | None:
         return None
     written = [*conditions, *rows]
     text = f"\n{indentation}".join(
-        f"{name} = {ast.unparse(ast.fix_missing_locations(value))}" for name, value in written
+        f"{name} = {words_of(value)}" for name, value in written
     )
     title = f"{TITLE}; what is told only where nothing is compiled" if told else TITLE
     return Fix(title, (*imports, source.replaced(statement, told + text)))
@@ -292,11 +293,6 @@ def _where(torch: str, condition: ast.expr, then: ast.expr, otherwise: ast.expr)
 
 def _call(torch: str, name: str, *arguments: ast.expr) -> ast.expr:
     return ast.Call(ast.Attribute(ast.Name(torch), name), list(arguments), [])
-
-
-def words_of(node: ast.expr) -> str:
-    """Of an expression that was put together here."""
-    return ast.unparse(ast.fix_missing_locations(node))
 
 
 def _within(node: ast.AST, tree: ast.AST) -> bool:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import ast
 
-from dynascope.fixes.branches import TITLE, condition_of, deciding, words_of
+from dynascope.fixes.branches import TITLE, condition_of, deciding
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.scopes import Function, loaded, stored
 from dynascope.fixes.source import Source, called_name, dotted, end_of, method_called
+from dynascope.fixes.words import words_of
 
 
 def given_in_any_case(site: Site) -> Fix | None:
@@ -57,7 +58,7 @@ def nothing_added(site: Site) -> Fix | None:
         return None
     torch, imports = source.torch
     value = _where(torch, condition_of(source, statement), found[2].args[0], ast.Constant(0))
-    rows = [*(ast.unparse(each) for each in before), f"{found[0].id}.append({words_of(value)})"]
+    rows = [*(words_of(each) for each in before), f"{found[0].id}.append({words_of(value)})"]
     end = end_of(statement)
     witness = (Edit(*end, *end, f'\n{indentation}else:\n{indentation}    raise RuntimeError("nothing is added")'),)
     edit = source.replaced(statement, f"\n{indentation}".join(rows))

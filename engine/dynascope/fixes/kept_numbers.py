@@ -16,6 +16,7 @@ from dynascope.fixes.branches import condition_of, deciding
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import tells
 from dynascope.fixes.source import Source, called_name, dotted, method_called
+from dynascope.fixes.words import words_of
 from dynascope.report.syntax import assignments
 
 TITLE = "Choose the numbers with torch.where, and take them out with .item()"
@@ -102,7 +103,7 @@ def _sides(
         if given is None:
             return None
         name = source.fresh("is_chosen" if not sides else f"is_chosen_{len(sides) + 1}")
-        rows.append(f"{name} = {_text(condition_of(source, at))}")
+        rows.append(f"{name} = {words_of(condition_of(source, at))}")
         sides.append((name, given))
         match at.orelse:
             case [ast.If() as following]:
@@ -171,8 +172,8 @@ def _value(value: ast.expr, kind: type, torch: str) -> tuple[str, bool] | None:
     if found is not None and found[1] == "item" and not found[2].args and kind is float:
         return f"{_operand(found[0])}.double()", True
     if isinstance(value, ast.Call) and called_name(value) == "float" and len(value.args) == 1 and kind is float:
-        return (_text(value), False) if _kind_of(value) else (f"{_operand(value.args[0])}.double()", True)
-    return (_text(value), False) if _is_plain(value, kind) else None
+        return (words_of(value), False) if _kind_of(value) else (f"{_operand(value.args[0])}.double()", True)
+    return (words_of(value), False) if _is_plain(value, kind) else None
 
 
 def _is_plain(value: ast.expr, kind: type) -> bool:
@@ -202,7 +203,7 @@ def _reads(value: ast.expr, target: str) -> bool:
 
 
 def _operand(node: ast.expr) -> str:
-    text = _text(node)
+    text = words_of(node)
     return text if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"({text})"
 
 
@@ -215,10 +216,6 @@ def number_chosen(site: Site) -> Fix | None:
     if found is None or kind is None or node not in ast.walk(found.test):
         return None
     torch, imports = source.torch
-    first, second = _in_full([(_text(side), False) for side in (found.body, found.orelse)], kind, torch)
-    text = f"{torch}.where({_text(condition_of(source, found))}, {first}, {second}).item()"
+    first, second = _in_full([(words_of(side), False) for side in (found.body, found.orelse)], kind, torch)
+    text = f"{torch}.where({words_of(condition_of(source, found))}, {first}, {second}).item()"
     return Fix(TITLE, (*imports, source.replaced(found, text)))
-
-
-def _text(node: ast.expr) -> str:
-    return ast.unparse(ast.fix_missing_locations(node))

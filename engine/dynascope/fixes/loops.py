@@ -19,11 +19,12 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dynascope.fixes.branches import deciding, truth, words_of
+from dynascope.fixes.branches import deciding, truth
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.scopes import Function, default_of, loaded, parameters, stored
 from dynascope.fixes.source import Source, called_name, dotted, method_called
+from dynascope.fixes.words import words_of
 
 TITLE = "Take every turn, and keep what is finished"
 SKIPS = "Take every turn whole, and keep what a skipped one would have left"

@@ -12,11 +12,12 @@ from __future__ import annotations
 import ast
 import copy
 
-from dynascope.fixes.branches import condition_of, deciding, numbers_of, words_of
+from dynascope.fixes.branches import condition_of, deciding, numbers_of
 from dynascope.fixes.conversions import MATH
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import called_name, end_of, method_called
+from dynascope.fixes.words import words_of
 
 ARITHMETIC = (ast.BinOp, ast.UnaryOp)
 

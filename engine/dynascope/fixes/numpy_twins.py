@@ -8,9 +8,11 @@ Where arrays go from statement to statement, all of the function is.
 from __future__ import annotations
 
 import ast
+import copy
 
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import called_name, dotted, method_called, numpy_name
+from dynascope.fixes.words import words_of
 
 SAME = frozenset({
     "abs", "exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "arcsin",
@@ -74,8 +76,8 @@ def function_with_torch(site: Site) -> Fix | None:
 
 def _written(whole: ast.expr, torch: str, numpy: str) -> str | None:
     """None where nothing of NumPy is in it."""
-    text = ast.unparse(ast.fix_missing_locations(_Twins(torch, numpy).visit(_copy(whole))))
-    return None if text == ast.unparse(whole) else text
+    text = words_of(_Twins(torch, numpy).visit(copy.deepcopy(whole)))
+    return None if text == words_of(whole) else text
 
 
 class _Twins(ast.NodeTransformer):
@@ -166,7 +168,3 @@ def _is_exit(node: ast.Call) -> bool:
 
 def _is_numpy(node: ast.Call, numpy: str) -> bool:
     return dotted(node.func).startswith(f"{numpy}.")
-
-
-def _copy(node: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(node), mode="eval").body

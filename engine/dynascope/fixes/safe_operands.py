@@ -14,6 +14,7 @@ from dataclasses import replace
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.source import dotted
+from dynascope.fixes.words import parsed, words_of
 
 TITLE = "with operands of 1 for the side that is not taken"
 PARTIAL = frozenset(
@@ -45,7 +46,7 @@ def _edited(edit: Edit, torch: str) -> Edit:
     first, newline, others = edit.text.partition("\n")
     text = f"{first}{newline}{textwrap.dedent(others)}"
     try:
-        tree = ast.parse(text)
+        tree = parsed(text)
     except SyntaxError:
         return edit
     choices = _Choices(torch)
@@ -53,7 +54,7 @@ def _edited(edit: Edit, torch: str) -> Edit:
     if not choices.count:
         return edit
     indentation = others[: len(others) - len(others.lstrip(" \t"))]
-    return replace(edit, text=ast.unparse(ast.fix_missing_locations(changed)).replace("\n", f"\n{indentation}"))
+    return replace(edit, text=words_of(changed).replace("\n", f"\n{indentation}"))
 
 
 class _Choices(ast.NodeTransformer):

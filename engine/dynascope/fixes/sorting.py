@@ -11,6 +11,7 @@ import ast
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.loops import without_item
 from dynascope.fixes.source import Source, called_name
+from dynascope.fixes.words import words_of
 
 EXTREMES = {"max": "amax", "min": "amin"}
 
@@ -47,5 +48,5 @@ def extreme_found_by_torch(site: Site) -> Fix | None:
 
 
 def _stacked(source: Source, made: ast.GeneratorExp | ast.ListComp, name: str, torch: str) -> str:
-    loops = " ".join(ast.unparse(each).strip() for each in made.generators)
+    loops = " ".join(words_of(each).strip() for each in made.generators)
     return f"{torch}.stack([{source.text_of(without_item(made.elt))} {loops}]).{name}()"

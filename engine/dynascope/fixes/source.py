@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from dynascope.fixes.edits import Edit
+from dynascope.fixes.words import parsed, words_of
 from dynascope.report.span import Span
 
 CLOCKS = ("time.",)
@@ -23,7 +24,7 @@ class Source:
     def __init__(self, text: str) -> None:
         """Raises `SyntaxError` for a text that Python cannot read."""
         self.text = text
-        self.tree = ast.parse(text)
+        self.tree = parsed(text)
         self.lines = text.encode().splitlines()
         self._parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
@@ -79,7 +80,7 @@ class Source:
     def text_of(self, node: ast.expr) -> str:
         """As it was written."""
         found = ast.get_source_segment(self.text, node)
-        return ast.unparse(node) if found is None else found
+        return words_of(node) if found is None else found
 
     def operand(self, node: ast.expr) -> str:
         """As it was written, in parentheses where something else may bind more tightly."""

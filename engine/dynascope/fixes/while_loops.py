@@ -14,12 +14,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from dynascope.fixes.branches import truth, words_of
+from dynascope.fixes.branches import truth
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.loops import MOST_TURNS, TITLE, bound_names, carried_names, is_plain, masked_statement
 from dynascope.fixes.scopes import Function, default_of, loaded, stored
 from dynascope.fixes.source import Source, end_of
+from dynascope.fixes.words import words_of
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from dynascope.fixes.branches import condition_of, deciding, words_of
+from dynascope.fixes.branches import condition_of, deciding
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.source import Source, dotted, method_called
+from dynascope.fixes.words import words_of
 
 TITLE = "Write in any case, what torch.where chooses"
 

@@ -242,10 +242,11 @@ class _GraphWriter:
         return node
 
     def _made(self, operator: Any, arguments: tuple[Any, ...], value: Any) -> fx.Node:
-        """A node that no line of the program stands for."""
+        """A node that no line of the program stands for: it is where its first argument was made."""
         name = operator.name().removeprefix("aten::").split(".")[0]
         node = self.graph.create_node("call_function", operator, arguments, name=name)
         self._describe(node, value, NOWHERE)
+        node.meta |= {key: arguments[0].meta[key] for key in ("user_stack", "stack_trace") if key in arguments[0].meta}
         return node
 
     def distinct_outputs(self, values: list[Any]) -> list[fx.Node]:

@@ -19,24 +19,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.meta_kernels.type_names import type_of
 from dynascope.report.facts import LineLink
 from dynascope.report.span import Span
-
-ABBREVIATIONS = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-    torch.complex64: "c64",
-    torch.complex128: "c128",
-}
-
 
 HEAD = (
     "from __future__ import annotations",
@@ -134,16 +119,6 @@ def type_of_node(node: fx.Node) -> str:
     value, layout = _value(node), node.meta.get("layout")
     sizes = node.meta.get("sizes") if layout is None or isinstance(layout, list) else layout.sizes
     return "" if value is None else type_of(value, sizes)
-
-
-def type_of(value: Any, sizes: Sequence[Any] | None = None) -> str:
-    """`f32[8, 64]` for a tensor, `int` or `float` for a number."""
-    if isinstance(value, torch.Tensor):
-        kind = ABBREVIATIONS.get(value.dtype, str(value.dtype).removeprefix("torch."))
-        return f"{kind}[{', '.join(map(str, value.shape if sizes is None else sizes))}]"
-    if isinstance(value, (tuple, list)):
-        return f"tuple[{', '.join(map(type_of, value))}]"
-    return "None" if value is None else type(value).__name__
 
 
 def _abbreviations_in(node: fx.Node) -> list[str]:

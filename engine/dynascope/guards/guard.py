@@ -439,7 +439,8 @@ def constants_equal(left: Any, right: Any) -> bool:
 
 
 def with_article(name: str) -> str:
-    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
+    """As it is read aloud: an ndarray."""
+    return f"an {name}" if name[:1].lower() in "aeiou" or name.startswith("nd") else f"a {name}"
 
 
 def short_repr(value: Any) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from dynascope.meta_kernels.type_names import type_of
 from dynascope.proving.other_values import FirstCalls, is_another
 
 CALLS_KEPT = 500
@@ -230,7 +231,7 @@ def _covers(whole: Any, part: Any) -> bool:
 
 def _kind(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"a tensor {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        return f"a tensor {type_of(value)}"
     return (
         f"{value[0]} {value[1]!r}"
         if isinstance(value, tuple) and value[1] is not None and not isinstance(value[1], torch.Tensor)

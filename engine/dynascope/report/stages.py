@@ -22,6 +22,8 @@ STAGES: dict[str, tuple[str, ...]] = {
     "wrapper": ("wrapper-forward", "wrapper-backward"),
     "guards": ("guards",),
 }
+LANGUAGE_NAMES = {"cpp": "C++", "triton": "Triton"}
+"""Of kernels, as a person writes them."""
 LEVELS = frozenset({"joint", "aten", "core", "prims"})
 """What nothing may have run: made when it is asked for."""
 
@@ -62,7 +64,7 @@ def _derived_texts(report: CompileReport, entry: EntryFact, stage: str, title: s
         for kernel in report.kernels:
             if kernel.graph == entry.graph and kernel.graph is not None:
                 often = f", {kernel.launches} times a call" if kernel.launches > 1 else ""
-                yield f"{title}: {kernel.identifier} ({kernel.phase}, {kernel.language}{often})\n{kernel.text.rstrip()}"
+                yield f"{title}: {kernel.identifier} ({kernel.phase}, {LANGUAGE_NAMES[kernel.language]}{often})\n{kernel.text.rstrip()}"
 
 
 def _guard_line(guard: GuardFact) -> str:

@@ -4,8 +4,9 @@ import * as vscode from 'vscode';
 import type { Server } from '../client';
 import { DOCUMENT_SCHEME } from '../protocol';
 import { OPEN_DOCUMENT } from './hoverLinks';
-import { followable } from './pageLinks';
 import { showDocument } from './showDocument';
+
+export const NO_SERVER = 'The Dynascope server does not run: start it with "Dynascope: Restart Server".\n';
 
 export function registerDocuments(server: Server): vscode.Disposable {
   const changes = new vscode.EventEmitter<vscode.Uri>();
@@ -16,22 +17,15 @@ export function registerDocuments(server: Server): vscode.Disposable {
       if (answer !== undefined) {
         void highlightAs(uri, answer.languageId);
       }
-      const text = answer?.text ?? 'The Dynascope server does not run: start it with "Dynascope: Restart Server".\n';
-      return uri.path.endsWith('.md') ? followable(text, vscode.workspace.workspaceFolders?.[0]?.uri.path) : text;
+      return answer?.text ?? NO_SERVER;
     },
   };
   return vscode.Disposable.from(
     changes,
-    server.onRunState(() => void pagesAreReady()),
     vscode.workspace.registerTextDocumentContentProvider(DOCUMENT_SCHEME, provider),
     vscode.commands.registerCommand(OPEN_DOCUMENT, (uri: string) => showDocument({ uri, takeFocus: true })),
     server.onDocumentsChanged(uris => uris.forEach(uri => changes.fire(vscode.Uri.parse(uri)))),
   );
-}
-
-/** What shows Markdown rendered starts with its first page, which is blank for seconds meanwhile: it starts beside the first run. */
-async function pagesAreReady(): Promise<void> {
-  await vscode.extensions.getExtension('vscode.markdown-language-features')?.activate();
 }
 
 /** The document is made only after its text was provided, and may be of the right language by its name already. */

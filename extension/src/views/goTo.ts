@@ -9,3 +9,8 @@ export async function goToLine(uri: vscode.Uri, line: number): Promise<void> {
   const column = vscode.window.tabGroups.all.find(group => group.tabs.some(shows))?.viewColumn ?? vscode.ViewColumn.One;
   await vscode.window.showTextDocument(uri, { selection: place, viewColumn: column });
 }
+
+/** Where a link leads to a line that is no more what it was. */
+export function sayEdited(): void {
+  void vscode.window.setStatusBarMessage('Dynascope: this line was edited after the run', 4000);
+}

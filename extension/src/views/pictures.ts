@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import * as vscode from 'vscode';
 import type { Server } from '../client';
 import { ServerCommand, type Links } from '../protocol';
-import { goToLine } from './goTo';
+import { goToLine, sayEdited } from './goTo';
 import { OPEN_PICTURE, PICTURE_VIEW } from './showDocument';
 
 /** What a click says: a line of the run (from 1) of a file, or a kernel. A page that has just been drawn says that it is `ready`. */
@@ -58,7 +58,7 @@ export function registerPictures(server: Server): vscode.Disposable {
       const own = vscode.Uri.file(file).fsPath;
       const now = links.links.find(link => link.line === line - 1 && vscode.Uri.parse(link.uri).fsPath === own);
       if (now === undefined) {
-        void vscode.window.setStatusBarMessage('Dynascope: this line was edited after the run', 4000);
+        sayEdited();
       } else {
         await goToLine(vscode.Uri.parse(now.uri), now.place);
       }

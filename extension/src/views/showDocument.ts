@@ -7,7 +7,8 @@ import { DOCUMENT_SCHEME } from '../protocol';
 export const OPEN_PICTURE = 'dynascope.openPictureAt';
 /** VS Code puts a prefix before it in a tab's `viewType`. */
 export const PICTURE_VIEW = 'dynascope.picture';
-const MARKDOWN_PREVIEW = 'vscode.markdown.preview.editor';
+/** An editor of package.json: views/pages.ts. */
+export const PAGE_VIEW = 'dynascope.page';
 
 export async function showDocument(params: ShowDocumentParams): Promise<ShowDocumentResult> {
   const uri = vscode.Uri.parse(params.uri);
@@ -20,7 +21,7 @@ export async function showDocument(params: ShowDocumentParams): Promise<ShowDocu
       return { success: true };
     }
     if (isPage(uri)) {
-      await vscode.commands.executeCommand('vscode.openWith', uri, MARKDOWN_PREVIEW, { viewColumn: columnFor(uri), preview: true });
+      await vscode.commands.executeCommand('vscode.openWith', uri, PAGE_VIEW, { viewColumn: columnFor(uri), preview: true });
       return { success: true };
     }
     await vscode.window.showTextDocument(uri, {

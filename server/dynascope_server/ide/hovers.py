@@ -17,6 +17,7 @@ from dynascope.report.costs import duration
 from dynascope.report.facts import ExternFact, GuardFact, KernelFact
 from dynascope.report.lines import ranked, short_operation
 from dynascope.report.span import Span
+from dynascope.report.stages import LANGUAGE_NAMES
 from dynascope.report.variants import chosen_variant
 
 from dynascope_server.ide.addresses import Address, owner_of, reason_address
@@ -27,7 +28,6 @@ from dynascope_server.ide.numbers import size
 from dynascope_server.ide.problems import Problem
 
 LinkOf = Callable[[Address], str]
-LANGUAGE_NAMES = {"cpp": "C++", "triton": "Triton"}
 PHASES = (("forward", "Runs in"), ("backward", "Backward"))
 SHOWN = 8
 """Facts of one kind on one line; a hover is read at a glance and the documents have the rest."""

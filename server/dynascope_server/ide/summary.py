@@ -12,6 +12,7 @@ from dynascope.report.findings import function_line
 from dynascope.report.lines import ranked
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserStack
+from dynascope.report.stages import LANGUAGE_NAMES
 from dynascope.report.user_files import user_place
 from dynascope.report.variants import Variant, fitted_title, variants_of
 
@@ -47,7 +48,7 @@ def _summary_rows(report: CompileReport) -> Iterator[Row]:
         yield from _heading("Kernels")
         for kernel in report.kernels:
             place = kernel.spans[0] if kernel.spans else None
-            yield f"- `{kernel.identifier}` {kernel.name}, {kernel.language}, {kernel.phase}", place
+            yield f"- `{kernel.identifier}` {kernel.name}, {LANGUAGE_NAMES[kernel.language]}, {kernel.phase}", place
     yield from _look_rows(report)
     for note in report.notes:
         yield from _explanation_rows("Note", note)

@@ -15,5 +15,5 @@ def answer(server: DynascopeServer, params: Any) -> dict[str, str]:
     address = server.documents.address_of(uri) if isinstance(uri, str) else None
     if address is None:
         raise BadRequest(f"no document of Dynascope's: {uri!r}")
-    document = server.documents.document(address)
+    document = server.documents.asked_for(address)
     return {"text": document.text, "languageId": document.language}

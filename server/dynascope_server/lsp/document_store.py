@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAGE_FOLDER = "dynascope/pages"
-GONE = "This document is of an earlier run. Run the program again to see it.\n"
+GONE = "This document is of an earlier run. To see it again, run the program, or the command that made it.\n"
 
 
 class DocumentStore:
@@ -64,6 +64,11 @@ class DocumentStore:
         return built or Document(
             f"{address.what}.txt" if language_of(address.what) != "plaintext" else address.what, GONE
         )
+
+    def asked_for(self, address: Address) -> Document:
+        """A client that keeps its documents across sessions asks for what nobody handed out, and before results are there again."""
+        self._handed_out.add(address)
+        return self.document(address)
 
     def refresh(self, program: str) -> list[str]:
         """Documents of a program may have changed: files are rewritten; the URIs of virtual ones are returned."""

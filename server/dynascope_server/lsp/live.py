@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.05
 """After the last key: capture takes a processor for itself."""
 
 
