@@ -9,6 +9,7 @@ import torch
 
 from dynascope.capture.calls import known_tensors, late_numbers, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords, in_order
+from dynascope.capture.calls.own_texts import asks_program
 from dynascope.capture.calls.pure import compute, fails_like, value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.library_checks import goes_on_in_caller
@@ -122,6 +123,8 @@ def convert_text(machine: Machine, conversion: str | None, value: Value) -> Valu
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(_no_text(machine, known.value))
+    if asks_program(machine, value):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     return compute(machine, CONVERSIONS[conversion], (known,))
 
 
@@ -194,6 +197,8 @@ def format_text(machine: Machine, value: Value, specification: Value) -> Value:
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(_no_text(machine, known.value))
+    if not isinstance(value, ConstantValue) and asks_program(machine, value):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     return compute(machine, format, (known, machine.object_of(specification)))
 
 
