@@ -18,7 +18,7 @@ from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises, TextOfTensor
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     ArrayValue,
     ConstantValue,
@@ -247,5 +247,8 @@ def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
         return operators.by_methods(machine, operators.DIVMOD, left, right)
     if TensorValue in (type(left), type(right)):
         raise fails_like(machine, divmod, left, right)
-    parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
+    try:
+        parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
+    except Raised:
+        raise fails_like(machine, divmod, left, right) from None
     return TupleValue(tuple(parts))
