@@ -216,3 +216,10 @@ def test_a_copy_that_only_the_real_tensor_needs(backend, lay_out):
         assert [each.stride() for each in ours] == [each.stride() for each in theirs]
         assert (ours[0] is ours[1]) == (theirs[0] is theirs[1])
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_strides_of_what_is_made_like_a_column():
+    function = dynascope.compile(lambda x: torch.empty_like(x).stride(), backend="eager")
+    for x in (torch.ones(3, 1), torch.ones(1, 3).t()):
+        assert function(x) == torch.empty_like(x).stride()
