@@ -96,7 +96,11 @@ def by_method(machine: Machine, container: Value, name: str, arguments: list[Val
 def deletion_refused(machine: Machine, container: Value, key: Value) -> Raised:
     """In the words of who has no such method, which depend on what the class is made of, and on whether the key is a place."""
     cls, is_place = container.python_type, lookup(machine.realize(key).python_type, "__index__") is not MISSING
-    like = type(cls.__name__, (), {})() if cls.__flags__ & HEAP_TYPE else container.value if isinstance(container, ConstantValue) else cls()
+    try:
+        made = type(cls.__name__, (), {}) if cls.__flags__ & HEAP_TYPE else cls
+        like = container.value if isinstance(container, ConstantValue) and made is cls else made()
+    except TypeError:  # there is none without arguments
+        raise Break(ProgramRaises("TypeError", machine.expression())) from None
     try:
         del like[0 if is_place else None]
     except TypeError as error:
