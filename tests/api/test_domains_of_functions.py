@@ -21,6 +21,7 @@ UNREAD = {
     "reciprocal by math": lambda n, m: math.pow(n, -1),
     "quotient": lambda n, m: n / m,
     "of a modulus": lambda n, m: math.fmod(n, m),
+    "quotient and remainder": lambda n, m: divmod(n * 0.5, m * 0.5),
     "rounded": lambda n, m: round((n * 1e200) * (m * 1e150)),
     "integer": lambda n, m: int(m * 1e150 * (n * 1e200) * 0.5),
     "arc sine": lambda n, m: math.asin(n / 8),

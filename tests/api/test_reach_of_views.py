@@ -35,6 +35,19 @@ def test_gradients_come_back_to_the_view_s_own_elements(what, is_leaf):
     torch.testing.assert_close(found, gradient(function, is_leaf))
 
 
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("number", [lambda x: 1, lambda x: x.argmax().item()])
+def test_what_a_part_reaches_beyond_is_there(number):
+    def program(x):
+        part = (x + number(x)).narrow(0, 0, 1)
+        part.as_strided((2,), (1,))
+        return part
+
+    x = torch.ones(4, requires_grad=True)
+    with dynascope.expected("data-dependent-value", required=False):
+        torch.testing.assert_close(dynascope.compile(program)(x), program(x))
+
+
 @pytest.mark.compiler
 def test_a_gradient_that_comes_to_a_part_of_another():
     """A state that is written step by step, transposed, and leaves as a result: what its gradient is cut from lies in another's memory."""

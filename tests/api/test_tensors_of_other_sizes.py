@@ -713,3 +713,10 @@ def test_distances_of_rows_alone_are_refused_as_in_eager():
     program = lambda x, y: torch.cdist(x, y)  # noqa: E731
     with pytest.raises(RuntimeError, match="at least 2D"):
         dynascope.compile(program)(torch.rand(4), torch.rand(4))
+
+
+def test_what_is_repeated_is_laid_out_as_eager_does_it():
+    """A stride of 0 is no case of one that varies."""
+    function = dynascope.compile(lambda x: x.t() + 1)
+    for x in (torch.ones(3, 4), torch.ones(6, 4)[::2], torch.ones(4).expand(3, 4)):
+        assert function(x).stride() == (x.t() + 1).stride()

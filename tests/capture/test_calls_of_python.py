@@ -6,6 +6,7 @@
 import collections
 import functools
 import itertools
+import operator
 
 import dynascope
 import pytest
@@ -53,6 +54,8 @@ CALLS = {
     "combinations of none": lambda: [raised_by(f, (1, 2), None) for f in (itertools.combinations, itertools.permutations)],
     "a method of another class": lambda: raised_by(list.index, (), 1),
     "joined by what has no items": lambda: raised_by(" ".join, 1),
+    "an item deleted from what has none": lambda: [raised_by(operator.delitem, it, 0) for it in ((1,), "a", range(2), {1}, 5, slice(1))],
+    "a part of a list for a number": lambda: [raised_by(operator.setitem, [1, 2], slice(0, 2, step), 5) for step in (1, 2)],
     "an attribute whose name is a number": lambda: raised_by(getattr, [], 2.5),
 }
 

@@ -93,6 +93,24 @@ def test_versions_of_inputs_and_beside_data(write):
 
 
 @pytest.mark.expects("tensor-attribute")
+def test_versions_that_meta_kernels_count_otherwise():
+    classes = torch.arange(4) % 3
+    program = lambda x: F.one_hot(x, 3)[:2]._version  # noqa: E731
+    assert dynascope.compile(program, backend="eager")(classes) == program(classes)
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_versions_of_what_is_a_view_at_some_sizes():
+    def program(x):
+        x.add_(1)
+        return x.reshape(x.shape[::-1])._version
+
+    function = dynascope.compile(program, backend="eager")
+    for rows, columns in ((4, 2), (5, 2), (2, 2)):
+        assert function(torch.ones(rows, 3)[:, :columns]) == program(torch.ones(rows, 3)[:, :columns])
+
+
+@pytest.mark.expects("tensor-attribute")
 def test_inference_tensors_have_no_version():
     def program(x):
         made = x * 1
@@ -198,3 +216,10 @@ def test_a_copy_that_only_the_real_tensor_needs(backend, lay_out):
         assert [each.stride() for each in ours] == [each.stride() for each in theirs]
         assert (ours[0] is ours[1]) == (theirs[0] is theirs[1])
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_strides_of_what_is_made_like_a_column():
+    function = dynascope.compile(lambda x: torch.empty_like(x).stride(), backend="eager")
+    for x in (torch.ones(3, 1), torch.ones(1, 3).t()):
+        assert function(x) == torch.empty_like(x).stride()

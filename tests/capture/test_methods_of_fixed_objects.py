@@ -170,3 +170,27 @@ def test_positions_that_a_class_declares_for_patterns():
     compiled = compile(f, fullgraph=True)
     for Pair.__match_args__ in (("left", "right"), ("right", "left")):
         assert torch.equal(compiled(X), f(X))
+
+
+TEXTS = {
+    "percent": lambda a: ("%s" % a, "%r" % a, "%s%%%r %d" % (a, a, 1)),  # noqa: UP031
+    "named": lambda a: "%(a)s" % {"a": a},  # noqa: UP031
+    "padded": lambda a: "%4s" % a,  # noqa: UP031
+    "bytes": lambda a: b"%a" % a,
+    "list": lambda a: (str([a]), "%s" % [a], repr({a: (a,)})),  # noqa: UP031
+    "format": lambda a: ("{} {!r}".format(a, a), f"{[a]}"),  # noqa: UP032
+}
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_with_them_are_written_at_each_call(name):
+    told = []
+    words = {"__repr__": lambda self: told.append("repr") or f"r{len(told)}", "__str__": lambda self: told.append("str") or "s"}
+    member = member_with(words)
+    function = compile(lambda x: TEXTS[name](member), backend="eager")
+    for _ in range(2):
+        told.clear()
+        expected, said = TEXTS[name](member), told.copy()
+        told.clear()
+        assert (function(X), told) == (expected, said)

@@ -4,6 +4,7 @@ import abc
 import functools
 import sys
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -181,3 +182,23 @@ def test_a_property_of_the_class():
     assert len(call.captures) == 1 and call.refused == []
     Fields.both = classmethod(property(lambda cls: slice(2, 4)))
     assert call(x, Fields())[0].tolist() == [3, 4]
+
+
+def test_own_lookup_of_attributes_is_not_asked_beside_the_program():
+    asked = []
+
+    class Watched:
+        def __getattribute__(self, name):
+            asked.append(name)
+            return super().__getattribute__(name)
+
+    def program(x, log):
+        thing = Watched()
+        log.append(thing)
+        thing.value = x
+        raise KeyError
+
+    for _ in range(2):
+        with pytest.raises(KeyError), dynascope.expected("program-raises", required=False):
+            dynascope.compile(program, backend="eager")(X, [])
+    assert asked == []

@@ -148,3 +148,36 @@ def test_a_hook_that_is_put_into_the_table_runs():
 
     found = compile(program, fullgraph=True)(X)
     assert torch.equal(found, layers(X))
+
+
+class Thing:
+    def __init__(self):
+        self.value = 2
+
+
+def gone(x):
+    thing = Thing()
+    known = weakref.ref(thing)
+    del thing
+    return x, known()
+
+
+def gone_from_a_list(x):
+    things = [Thing()]
+    known = weakref.ref(things[0])
+    things.clear()
+    return x, known()
+
+
+def gone_behind_a_break(x):
+    thing = Thing()
+    known = weakref.ref(thing, lambda _: None)
+    y, thing = x * thing.value, known
+    return y, known()
+
+
+@pytest.mark.expects("foreign-value")
+@pytest.mark.parametrize("program", [gone, gone_from_a_list, gone_behind_a_break])
+def test_what_is_let_go_is_gone(program):
+    with dynascope.expected("foreign-call", required=False):
+        assert compile(program, backend="eager")(X)[1] is None

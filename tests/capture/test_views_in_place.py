@@ -270,3 +270,20 @@ def test_a_view_of_what_requires_grad_later():
         x.requires_grad_()
         (y * 2).sum().backward()
         assert x.grad.tolist() == torch.full((3, 4), 4.0).tolist()
+
+
+def test_a_view_made_without_gradients_whose_base_is_written():
+    """Nobody reads the copy, but making it raises."""
+
+    def program(part):
+        part.detach().add_(1)
+        part.clone()
+        return [part]
+
+    for function in (program, dynascope.compile(program, backend="eager")):
+        x = torch.ones(3, requires_grad=True)
+        with torch.no_grad():
+            part = x[-1]
+        with pytest.raises(RuntimeError, match="no_grad mode"):
+            function(part)
+        assert x.tolist() == [1, 1, 2]

@@ -154,3 +154,17 @@ def test_a_function_registered_inside_is_found():
         kind = fresh()
         assert fast(X, kind)[1] == expected
         assert kind(Special()) == "special"
+
+
+def test_names_of_a_class_may_change():
+    class Kind:
+        """first"""
+
+    def program(x):
+        return x, Kind.__name__, Kind.__qualname__, Kind.__doc__, type(Kind()).__name__
+
+    function = compiled(program)
+    for name in ("__name__", "__qualname__", "__doc__"):
+        assert function(X) == program(X)
+        setattr(Kind, name, "another")
+    assert function(X) == program(X)

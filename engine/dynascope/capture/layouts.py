@@ -88,7 +88,8 @@ def _is_laid_out_anew(node: fx.Node, laid_out_by: list[fx.Node]) -> bool:
     if node.op == "get_attr" or not all(isinstance(each, torch.Tensor) for each in examples):
         return False
     called = _operators_of(node)
-    if called is not None and all(each.overloadpacket.__name__ in PRODUCTS_AND_VIEWS for each in called):
+    is_product = node.target is not torch.empty_like  # the program's own lies as its operand does
+    if is_product and called is not None and all(each.overloadpacket.__name__ in PRODUCTS_AND_VIEWS for each in called):
         return True
     if called is None or not all(map(_is_usual, examples)):
         return False

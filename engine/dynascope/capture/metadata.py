@@ -38,8 +38,9 @@ def meta_of(tensor: torch.Tensor) -> torch.Tensor:
             meta.requires_grad_()
         else:
             meta.copy_(torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True))
-        if tensor._is_view() and not tensor.is_leaf:
-            meta = torch.ops.aten.alias(meta)
+        if tensor._is_view() and (not tensor.is_leaf or tensor._base.requires_grad):
+            with torch.set_grad_enabled(not tensor.is_leaf):  # one made without gradients has no history, but a base that has
+                meta = torch.ops.aten.alias(meta)
             torch._C._autograd._set_creation_meta(meta, torch._C._autograd._get_creation_meta(tensor))
     return meta
 

@@ -427,6 +427,8 @@ class Rebuilder:
 
     def make_iterator(self, value: IteratorValue) -> None:
         if value.owner is not None:
+            if value.has_other_keys():  # one made anew would take those for its own
+                raise Break(UnrebuildableValue(value.cls.__name__))
             self.call_constant(iterator_at, value.owner, ConstantValue(value.position))
             return
         if value.iterable is not None:

@@ -41,7 +41,8 @@ class TensorExtents:
 
     @property
     def expected_strides(self) -> tuple[Any, ...]:
-        return tuple(None if is_size(stride) else stride for stride in self.strides)
+        """From 2 on too, where they vary: what is repeated (a stride of 0) is laid out in another way."""
+        return tuple(str(stride) if is_size(stride) else stride for stride in self.strides)
 
 
 def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> TensorExtents | None:

@@ -29,4 +29,5 @@ def words_of(node: ast.AST) -> str:
 
 class _AsWritten(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        return ast.Name(node.written) if hasattr(node, "written") else node
+        written = getattr(node, "written", None)
+        return node if written is None else ast.Name(written)

@@ -200,7 +200,7 @@ MEANINGS_OF_CODE[functools.singledispatch(single_dispatch).__code__] = single_di
 def logger_of(machine: Machine, value: Value) -> logging.Logger | None:
     """A logger, which stays while the process does: methods that say something once remember it. What they say comes now, so
     nothing may wait to be said."""
-    if not isinstance(value, InstanceValue) or value.changed or machine.said or not isinstance(value.object, logging.Logger):
+    if not isinstance(value, InstanceValue) or value.changed or machine.said or not issubclass(type(value.object), logging.Logger):
         return None
     if not isinstance(value.source, MadeSource):
         machine.guards.add(value.source, IdentityIs(value.object))

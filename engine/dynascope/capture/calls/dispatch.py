@@ -23,6 +23,7 @@ from dynascope.capture.calls import clock_calls, draws, known_tensors, numpy_cal
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.number_calls import number_call
+from dynascope.capture.calls.own_texts import asks_program
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import (
     CALLABLE_OBJECTS,
@@ -395,6 +396,8 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
                     ForeignCall(callee(machine.expression()) or name_of(thing), "it needs the value of a tensor")
                 )
             raise Break(foreign(machine, thing))
+    if writes_text(thing) and any(asks_program(machine, each) for each in (*arguments, *keywords.values())):
+        raise Break(foreign(machine, thing))
     made = compute(machine, thing, known, named).value
     if type(made) is SCANNER:  # it remembers where it is
         raise Break(foreign(machine, thing))

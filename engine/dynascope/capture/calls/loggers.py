@@ -80,7 +80,7 @@ def log(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 def is_followed(machine: Machine, logger: Value) -> bool:
     """Whether what it says may be said at the end, as a guard asks again."""
-    if not isinstance(logger, InstanceValue) or not isinstance(logger.object, logging.Logger) or logger.source is None:
+    if not isinstance(logger, InstanceValue) or not issubclass(type(logger.object), logging.Logger) or logger.source is None:
         return False
     cls = type(logger.object)
     if any(getattr(cls, function.__name__) is not function for function in PLAIN) or not logging._srcfile:

@@ -32,7 +32,7 @@ def requires_gradients(machine: Machine) -> bool:
     """Whether the encoder that asks finds so: of its first layer's parameters, which it reads itself if the answer is yes."""
     asking: Value | None = machine.frames[-1].slots.get("self")
     encoder = machine.realize(asking) if asking is not None else None
-    if not isinstance(encoder, InstanceValue) or not isinstance(encoder.object, torch.nn.TransformerEncoder):
+    if not isinstance(encoder, InstanceValue) or not issubclass(type(encoder.object), torch.nn.TransformerEncoder):
         return False
     layer = encoder.object.layers[0]
     found = getattr(layer, "linear1", None)

@@ -9,6 +9,7 @@ import torch
 
 from dynascope.capture.calls import known_tensors, late_numbers, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords, in_order
+from dynascope.capture.calls.own_texts import asks_program
 from dynascope.capture.calls.pure import compute, fails_like, value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.library_checks import goes_on_in_caller
@@ -17,7 +18,7 @@ from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramRaises, TextOfTensor
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     ArrayValue,
     ConstantValue,
@@ -122,6 +123,8 @@ def convert_text(machine: Machine, conversion: str | None, value: Value) -> Valu
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(_no_text(machine, known.value))
+    if asks_program(machine, value):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     return compute(machine, CONVERSIONS[conversion], (known,))
 
 
@@ -194,6 +197,8 @@ def format_text(machine: Machine, value: Value, specification: Value) -> Value:
     known = constant_of(value)
     if type(known) is NotConstant:
         raise Break(_no_text(machine, known.value))
+    if not isinstance(value, ConstantValue) and asks_program(machine, value):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     return compute(machine, format, (known, machine.object_of(specification)))
 
 
@@ -242,5 +247,8 @@ def divmod_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
         return operators.by_methods(machine, operators.DIVMOD, left, right)
     if TensorValue in (type(left), type(right)):
         raise fails_like(machine, divmod, left, right)
-    parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
+    try:
+        parts = [machine.finish(operators.binary(machine, symbol, left, right)) for symbol in ("//", "%")]
+    except Raised:
+        raise fails_like(machine, divmod, left, right) from None
     return TupleValue(tuple(parts))

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import fx
 
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
@@ -76,10 +78,33 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
 def version(machine: Machine, value: TensorValue) -> Value:
     """How often a tensor made inside was written: what stands for it is written as often, but through `.data`."""
     inputs = {each.example.untyped_storage()._cdata for each in machine.outside.by_identity.values() if isinstance(each, TensorValue)}
+    storage = value.example.untyped_storage()._cdata
     through_data = any(node.target is getattr for node in machine.graph.graph.nodes)
-    if through_data or torch.is_inference_mode_enabled() or value.example.untyped_storage()._cdata in inputs:
+    unknown = any(map(partial(is_counted_otherwise, storage=storage), machine.graph.graph.nodes))
+    if through_data or unknown or torch.is_inference_mode_enabled() or storage in inputs:
+        raise Break(TensorAttribute("_version"))
+    if machine.extents.vary and name_of(value.node) in VIEW_OR_COPY:
         raise Break(TensorAttribute("_version"))
     return ConstantValue(value.example._version)
+
+
+COUNTED_OTHERWISE = frozenset(["one_hot", "matrix_rank", "linear_cross_entropy"])
+"""Torch takes another way for meta tensors, which writes its result more or less often: found over its operator database."""
+VIEW_OR_COPY = frozenset(["reshape", "reshape_as", "flatten", "ravel", "contiguous", "view_as", "unflatten"])
+"""Sizes say which, and a view counts with its base."""
+
+
+def name_of(node: fx.Node) -> str:
+    return getattr(node.target, "__name__", str(node.target)).removeprefix("linalg_")
+
+
+def is_counted_otherwise(node: fx.Node, storage: int) -> bool:
+    example = node.meta.get("example_value")
+    return (
+        name_of(node) in COUNTED_OTHERWISE
+        and isinstance(example, torch.Tensor)
+        and example.untyped_storage()._cdata == storage
+    )
 
 
 def guard_leaf(machine: Machine, value: TensorValue) -> None:

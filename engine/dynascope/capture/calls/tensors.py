@@ -90,7 +90,7 @@ from dynascope.capture.reasons import (
     TorchCallFails,
     UnusualTypes,
 )
-from dynascope.capture.signals import Break, CaptureAgain
+from dynascope.capture.signals import Break, CaptureAgain, Refusal
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
@@ -436,17 +436,20 @@ class Operation:
 
     def refuse_places(self, example: Any) -> None:
         """A view that reaches beyond the storage of what was made inside, which meta tensors do not look at, or beyond the part that is
-        differentiated: from there autograd leads no gradient back, though the elements are there."""
+        differentiated: from there autograd leads no gradient back, though the elements are there. Behind a break such a part would
+        be a tensor of its own, with nothing beyond it."""
         refusal = check_sum(self.name, self.examples, example)
         if refusal is not None:
             raise Break(TorchCallFails(self.machine.expression(), refusal))
         if self.name != "as_strided" or not isinstance(example, torch.Tensor) or not example.numel():
             return
         given = self.tensors[0].example
-        if example.requires_grad and given._base is not None and not _is_within(example, given):
-            raise Break(ForeignCall(self.machine.expression(), "it reaches beyond the view that gradients lead back to"))
         memory = example.untyped_storage()
-        if any(each.object is not None and each.example.untyped_storage()._cdata == memory._cdata for each in self.tensors):
+        is_given = any(each.object is not None and each.example.untyped_storage()._cdata == memory._cdata for each in self.tensors)
+        if example.requires_grad and given._base is not None and not _is_within(example, given):
+            ended = Break if is_given else Refusal
+            raise ended(ForeignCall(self.machine.expression(), "it reaches beyond the view that gradients lead back to"))
+        if is_given:
             return
         if _places(example).stop * example.element_size() > memory.nbytes():
             raise Break(TorchCallFails(self.machine.expression(), "it reaches beyond the storage"))

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning, object_meaning
@@ -15,7 +15,7 @@ from dynascope.capture.reasons import ForeignCall, ForeignValue, ProgramRaises
 from dynascope.capture.remade import holds
 from dynascope.capture.signals import Break
 from dynascope.capture.values import InstanceValue, Value, WeakReferenceValue
-from dynascope.guards.source import ReferentSource
+from dynascope.guards.source import LocalSource, ReferentSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -38,10 +38,27 @@ def make_reference(machine: Machine, arguments: Arguments, keywords: Keywords) -
 
 @object_meaning(weakref.ReferenceType)
 def referent(machine: Machine, value: Value, arguments: Arguments, keywords: Keywords) -> Value:
-    """A weak reference from outside that is asked for its object: the place is the answer, as it is at each call."""
+    """A weak reference from outside that is asked for its object: the place is the answer, as it is at each call. Not where a local
+    held the object when the region began, and holds it no longer: whether anything else does, Python knows."""
     if arguments or keywords or not isinstance(value, InstanceValue):
         raise Break(ProgramRaises("TypeError", machine.expression()))
+    if was_let_go(machine, value.object()):
+        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
     return machine.outside.realize(value.object(), ReferentSource(value.source))
+
+
+def was_let_go(machine: Machine, thing: Any) -> bool:
+    """By a local of the region itself, or the list, tuple or dictionary in one."""
+    if thing is None:
+        return False
+    slots = machine.frames[0].slots
+    for name, before in machine.values.locals.items():
+        held = (before.values() if type(before) is dict else before) if type(before) in (list, tuple, dict) else (before,)
+        if any(each is thing for each in held):
+            now = slots.get(name)
+            if now is None or getattr(now, "source", None) != LocalSource(name):
+                return True
+    return False
 
 
 def call_reference(machine: Machine, value: WeakReferenceValue, arguments: Arguments, keywords: Keywords) -> Value:
@@ -56,4 +73,5 @@ def is_alive(machine: Machine, value: Value) -> bool:
     """What came from outside is held there; of what was made inside something that can be seen must hold it."""
     if value.source is not None:
         return True
-    return holds([each for frame in machine.frames for each in (*frame.stack, *frame.slots.values())] + machine.written, value)
+    held = [each for frame in machine.frames for each in (*frame.stack, *frame.slots.values())]
+    return holds(held + [each for each in machine.written if getattr(each, "source", None) is not None], value)

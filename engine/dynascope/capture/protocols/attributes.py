@@ -26,6 +26,7 @@ from dynascope.capture.protocols.classes import (
     NATIVE,
     OWN_CLASS,
     acts_as,
+    class_source,
     descriptor_source,
     has_own_method,
     has_python_method,
@@ -76,7 +77,7 @@ from dynascope.capture.values import (
     own_dictionary,
 )
 from dynascope.capture.world import note, note_type
-from dynascope.guards.guard import HasNoKey
+from dynascope.guards.guard import Equals, HasNoKey
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, ModuleMemberSource
 from dynascope.guards.state_calls import CallReturns, Setting
 from dynascope.guards.world import ABSENT, look_up
@@ -451,6 +452,10 @@ def computed_by_module(machine: Machine, value: ConstantValue, name: str, found:
     return machine.outside.lazy(found, AttributeSource(value.source, name))
 
 
+NAMES_OF_CLASSES = ("__name__", "__qualname__", "__doc__")
+"""What a class says of itself and may be given anew."""
+
+
 def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     """`cls.name`: the class's own entries, then its metaclass's."""
     cls = value.value
@@ -471,6 +476,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
             raise machine.throw(AttributeError, *error.args) from None
         if isinstance(found, types.MethodType):
             return MethodValue(machine.outside.fixed(found.__func__, name), value)
+        if name in NAMES_OF_CLASSES and type(found) in (str, type(None)) and not (is_made(cls) or is_library_name(cls.__module__)):
+            machine.guards.add(AttributeSource(class_source(machine, cls), name), Equals(found))
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
     if acts_as(entry, classmethod):
         return of_class_method(machine, cls, name, entry, value)

@@ -29,6 +29,7 @@ from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
+    HEAP_TYPE,
     NONE,
     ArrayValue,
     ConstantValue,
@@ -82,12 +83,29 @@ def by_method(machine: Machine, container: Value, name: str, arguments: list[Val
     check_elements(machine, container)
     cls = container.python_type
     if lookup(cls, name) is MISSING:
-        verb = {"__getitem__": "is not subscriptable", "__setitem__": "does not support item assignment"}
-        raise machine.throw(TypeError, f"{cls.__name__!r} object {verb.get(name, 'does not support item deletion')}")
+        if name == "__delitem__":
+            raise deletion_refused(machine, container, arguments[0])
+        verb = "is not subscriptable" if name == "__getitem__" else "does not support item assignment"
+        raise machine.throw(TypeError, f"{cls.__name__!r} object {verb}")
     is_known = issubclass(cls, torch.Tensor) or contents_of(machine, container) is not None
     if not has_python_method(cls, name) and not is_known:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     return machine.call(special(machine, container, name), arguments)
+
+
+def deletion_refused(machine: Machine, container: Value, key: Value) -> Raised:
+    """In the words of who has no such method, which depend on what the class is made of, and on whether the key is a place."""
+    cls, is_place = container.python_type, lookup(machine.realize(key).python_type, "__index__") is not MISSING
+    try:
+        made = type(cls.__name__, (), {}) if cls.__flags__ & HEAP_TYPE else cls
+        like = container.value if isinstance(container, ConstantValue) and made is cls else made()
+    except TypeError:  # there is none without arguments
+        raise Break(ProgramRaises("TypeError", machine.expression())) from None
+    try:
+        del like[0 if is_place else None]
+    except TypeError as error:
+        return machine.throw(TypeError, *error.args)
+    raise Break(ProgramRaises("TypeError", machine.expression()))
 
 
 def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value) -> Value:
@@ -237,7 +255,10 @@ def set_list_item(machine: Machine, container: ListValue, key: Value, value: Val
     index = index_of(machine, key, "list")
     items = list(container.items)
     try:
-        items[index] = elements(machine, value) if isinstance(index, slice) else value
+        is_part = isinstance(index, slice)
+        items[index] = elements(machine, value) if is_part and is_iterable(machine.realize(value)) else None if is_part else value
+    except TypeError as error:  # None is nothing to take items from
+        raise machine.throw(TypeError, *error.args) from None
     except IndexError:
         raise machine.throw(IndexError, "list assignment index out of range") from None
     except ValueError as error:

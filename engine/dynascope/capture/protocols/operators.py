@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import texts
+from dynascope.capture.calls.own_texts import asks_program, with_texts
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
@@ -131,6 +132,9 @@ def apply(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
         from dynascope.capture.calls import numpy_arrays
 
         return numpy_arrays.binary(machine, op, left, right)
+    if op.method == "__mod__" and isinstance(left, ConstantValue) and isinstance(left.value, (str, bytes)) and asks_program(machine, right):
+        left, right = with_texts(machine, left, right)
+        kinds = type(left), type(right)
     if kinds == (ConstantValue, ConstantValue):
         return of_constants(machine, op, left, right)
     if TextValue in kinds or (op.method == "__mod__" and isinstance(left, ConstantValue) and type(left.value) is str):

@@ -53,7 +53,7 @@ def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
 
 def has_keys_guarded(value: InstanceValue) -> bool:
     """Whether the dictionary of the object is the object itself, which was looked into: all its keys are guarded."""
-    return value.contents is not None and isinstance(value.object, dict) and own_dictionary(value) is value.object
+    return value.contents is not None and issubclass(type(value.object), dict) and own_dictionary(value) is value.object
 
 
 def not_in_class(machine: Machine, cls: type, name: str, instance: Value | None = None) -> None:

@@ -68,7 +68,7 @@ def dictionary_given(machine: Machine, value: Value, name: str) -> DictValue | N
 
 
 def is_its_own_dictionary(machine: Machine, value: InstanceValue) -> bool:
-    if not isinstance(value.object, dict) or own_dictionary(value) is not value.object:
+    if not issubclass(type(value.object), dict) or own_dictionary(value) is not value.object:
         return False
     machine.guards.add_pair(AttributeSource(value.source, "__dict__"), value.source, IsSameObject())
     return True
