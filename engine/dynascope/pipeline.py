@@ -150,7 +150,7 @@ class RegionState:
     """Of the latest capture, where it is wanted."""
     stood_aside: set[Reason] = field(default_factory=set)
     has_waited: bool = False
-    """Whether a call has run as it was written so that it imports what the next one needs."""
+    """Whether a call has run as it was written so that it imports or makes what the next one needs."""
 
     refutes: Explanation | None = None
     """Of a region that goes on behind a call: capture said that the call raises, so nothing should ever come here."""
@@ -322,6 +322,10 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         outcome = outcome.with_relations()
         if graph is not None and graph.has_kernels:
             outcome.warn(values.globals)  # operators that run one by one do so themselves
+    if isinstance(outcome, Refused) and outcome.waits:
+        state.has_waited = True
+        state.stand_aside(outcome.reason)
+        return None
     if state.options.strict:
         _judge_outcome(outcome, graph, state, values)
     if isinstance(outcome, Refused) and (modes := names_of_modes()):
@@ -470,6 +474,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         differentiates=is_understood,
         late=is_understood,
         settled=not is_own,
+        waits=not state.has_waited,
     )
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin
 from torch.torch_version import TorchVersion
 
 from dynascope.capture import numpy_numbers, outside_generators
@@ -28,7 +29,7 @@ from dynascope.capture.protocols.classes import is_like_plain, lookup
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
-from dynascope.capture.reasons import FirstImport, ForeignValue, KeysByIdentity, TensorSubclass
+from dynascope.capture.reasons import FirstImport, ForeignValue, KeysByIdentity, ParameterNotMade, TensorSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
@@ -194,7 +195,8 @@ class Outside:
     def _tensor_of_class(self, object: torch.Tensor, source: Source) -> Value:
         """A tensor of a subclass: an object that holds a plain one."""
         if (kind := behaviour(type(object))) is not None:
-            raise Break(TensorSubclass(kind, source.expression()))
+            reason = ParameterNotMade if isinstance(object, UninitializedTensorMixin) else TensorSubclass
+            raise Break(reason(kind, source.expression()))
         self.guard_type(object, source)
         value = InstanceValue(type(object), source, object)
         place = PlainTensorSource(source)

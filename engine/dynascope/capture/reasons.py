@@ -492,6 +492,19 @@ class TensorSubclass(Reason):
         return f"Pass plain tensors in place of the {self.type_name}, or compile what comes before and after `{self.expression}`."
 
 
+class ParameterNotMade(TensorSubclass):
+    """A lazy module's parameter or buffer before the module has seen an input. The call that makes it also changes the module's class
+    and takes its hooks away."""
+
+    severity: ClassVar[str] = "information"
+
+    def message(self) -> str:
+        return f"`{self.expression}` has no shape yet: the first call of its lazy module gives it one."
+
+    def remedy(self) -> str:
+        return "That call runs as it was written, and the next one is compiled. Call the module once before, and the first is compiled too."
+
+
 @dataclass(frozen=True)
 class LayerOfSubclass(Reason):
     code: ClassVar[str] = TensorSubclass.code

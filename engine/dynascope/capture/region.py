@@ -101,6 +101,8 @@ class CaptureOptions:
     """Whether numbers that only the run knows may be part of a graph."""
     settled: bool = False
     """Sizes that operators need as constants are found by capture: what compiles the graph would not say so."""
+    waits: bool = True
+    """Whether a call that makes what the next one finds (a lazy module's parameters) may run as it was written, with nothing captured."""
     trace: Callable[[str], None] | None = None
     """Given what capture did, instruction by instruction, as text."""
     inline: Callable[[FunctionType], bool] = inline_everything

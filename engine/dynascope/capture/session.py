@@ -106,7 +106,9 @@ from dynascope.capture.reasons import (
     ForeignCall,
     GeneratorFunction,
     InternalFailure,
+    ParameterNotMade,
     ProgramRaises,
+    TensorSubclass,
     TorchCallFails,
     UnrebuildableValue,
     UnsupportedInstruction,
@@ -194,6 +196,8 @@ class Refused:
     stack: UserStack = ()
     passes: bool = False
     """Whether the next call may be captured: it finds what this one imports."""
+    waits: bool = False
+    """Whether nothing is wrong with the program: what the next call finds was made by this one."""
 
     def explain(self) -> Explanation:
         return self.reason.explain(self.span, self.stack)
@@ -355,6 +359,10 @@ class Session:
             if frame.function.object not in self.options.recorded and is_allowed(frame.function):
                 raise CaptureAgain(recorded=self.options.recorded | {frame.function.object})
         span, stack = self.place()
+        if isinstance(reason, ParameterNotMade):
+            if self.options.waits:
+                return Refused(reason, span, stack, waits=True)
+            reason = TensorSubclass(reason.type_name, reason.expression)  # that call did not make it
         if self.options.fullgraph and not isinstance(reason, (ProgramRaises, TorchCallFails)):
             return Refused(reason, span, stack)
         if self.modes:
