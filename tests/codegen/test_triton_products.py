@@ -19,6 +19,7 @@ from dynascope.loops.lower import lower
 from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import FusionGroup, Tiling
 from dynascope.schedule.in_place import written_in_place
+from dynascope.schedule.overwriting import overwriting
 from dynascope.schedule.products import candidates, with_products
 from dynascope.schedule.verifying import verify_schedule
 from recording import record
@@ -82,6 +83,17 @@ def test_the_product_is_part_of_the_kernel(name: str, tiling: Tiling) -> None:
     (result,) = Executor(multiplied, launchers_for, DeviceModel(multiprocessors=2))(*inputs)
     wanted = function(*(each.double() if each.is_floating_point() else each for each in inputs))
     torch.testing.assert_close(result.double(), wanted.double(), rtol=3e-3, atol=3e-3)
+
+
+def test_operands_are_not_written_over() -> None:
+    """Of one size, and read by nobody afterwards: other programs still multiply them."""
+    inputs = [half(16, 16), half(16, 16), half(16, 16)]
+    chained = fuse(lower(record(lambda x, w, v: torch.relu(x @ w @ v) @ v, inputs), inputs))
+    assert any(step.writes == step.reads for step in overwriting(chained).steps if isinstance(step, FusionGroup))
+    (only,) = candidates(chained, "cpu")
+    multiplied = overwriting(with_products(chained, [only]))
+    (kernel,) = (step for step in multiplied.steps if isinstance(step, FusionGroup))
+    assert {view.buffer for view in kernel.product.operands}.isdisjoint(kernel.writes)
 
 
 def returned(x, w):
