@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 MOST_PIECES = 4
-FEWEST_BYTES = {"cpu": 1 << 27, "cuda": 1 << 27}
+FEWEST_BYTES = 1 << 27
 """Of all scores: below, what a piece saves is little, and time counts for more (a tenth of it on a processor)."""
 FEWEST_ROWS = {"cpu": 256, "cuda": 512}
 """Of a piece: below, products of matrices become slower."""
@@ -236,13 +236,13 @@ def _moved(hidden: torch.Tensor, move: fx.Node) -> torch.Tensor:
 def _pieces(product: fx.Node, scores: torch.Tensor, hidden: torch.Tensor, target: torch.Tensor) -> int:
     """In how many pieces the rows come; 0 where they come at once."""
     device = product.meta["device"].type
-    if scores.dim() != 2 or target.dim() != 1 or target.dtype is not torch.int64 or device not in FEWEST_BYTES:
+    if scores.dim() != 2 or target.dim() != 1 or target.dtype is not torch.int64 or device not in FEWEST_ROWS:
         return 0
     rows, features = scores.shape[0], hidden.shape[-1]
     pieces = min(MOST_PIECES, rows // FEWEST_ROWS[device])
     byte_count = scores.numel() * product.meta["example_value"].element_size()
     # A gradient of all weights is written once for each piece: that must be little beside the scores.
-    return pieces if pieces > 1 and byte_count >= FEWEST_BYTES[device] and 2 * rows >= features else 0
+    return pieces if pieces > 1 and byte_count >= FEWEST_BYTES and 2 * rows >= features else 0
 
 
 def _types_fit(between: list[fx.Node], loss: fx.Node) -> bool:
