@@ -96,6 +96,17 @@ def test_operands_are_not_written_over() -> None:
     assert {view.buffer for view in kernel.product.operands}.isdisjoint(kernel.writes)
 
 
+def test_an_operand_that_took_over_another_ones_memory() -> None:
+    """The layer before keeps the library's product, which its kernel writes over: the operand goes by that name then."""
+    inputs = [half(16, 16), half(16, 24), half(24, 40)]
+    program = lambda x, w, v: torch.relu(torch.relu(x @ w) @ v)  # noqa: E731
+    schedule = fuse(lower(record(program, inputs), inputs))
+    multiplied = overwriting(with_products(schedule, candidates(schedule, "cpu")[-1:]))
+    verify_schedule(multiplied)
+    (result,) = Executor(multiplied, launchers_for, DeviceModel(multiprocessors=2))(*inputs)
+    torch.testing.assert_close(result.double(), program(*(each.double() for each in inputs)), rtol=3e-3, atol=3e-3)
+
+
 def returned(x, w):
     product = x @ w
     return torch.relu(product), product

@@ -27,7 +27,11 @@ def reading(step: Step, names: Mapping[str, str]) -> Step:
     plain = None
     if step.plain is not None:
         plain = tuple(renamed(op, names) if isinstance(op, Load) else op for op in step.plain[0]), step.plain[1]
-    return replace(step, body=body, reads=reads, plain=plain)
+    product = step.product
+    if product is not None:
+        first, second, added = (renamed(view, names) for view in (product.first, product.second, product.added))
+        product = replace(product, first=first, second=second, added=added)
+    return replace(step, body=body, reads=reads, plain=plain, product=product)
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
