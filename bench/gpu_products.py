@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from measure import compare
 from results import write_section
+from written_attention import of_side
 
 MEASURED = "max-autotune-no-cudagraphs"
 SIDES = ("eager", "torch.compile", f"torch.compile {MEASURED}", "ours", f"ours {MEASURED}")
@@ -52,17 +53,9 @@ CASES = (
 )  # fmt: skip
 
 
-def of_side(function, side: str):
-    if side == "eager":
-        return function
-    torch._dynamo.reset()
-    mode = MEASURED if MEASURED in side else None
-    return dynascope.compile(function, mode=mode) if side.startswith("ours") else torch.compile(function, dynamic=False, mode=mode)
-
-
 def row(function, rows: int, features: int, columns: int) -> list[str]:
     inputs = operands(function, rows, features, columns)
-    calls = {side: of_side(function, side) for side in SIDES}
+    calls = {side: of_side(function, side.split()[0], MEASURED if MEASURED in side else None) for side in SIDES}
     wanted = function(*(each.double() for each in inputs))
     errors = {side: (call(*inputs).double() - wanted).abs().max().item() for side, call in calls.items()}
     assert errors[SIDES[-1]] <= 2 * errors["eager"], errors

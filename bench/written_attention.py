@@ -27,11 +27,11 @@ def causal(q, k, v, mask):
     return torch.softmax(scores.masked_fill(mask == 0, float("-inf")), dim=-1) @ v
 
 
-def of_side(function, side: str):
+def of_side(function, side: str, mode: str | None = None):
     if side == "eager":
         return function
     torch._dynamo.reset()
-    return dynascope.compile(function) if side == "ours" else torch.compile(function, dynamic=False)
+    return dynascope.compile(function, mode=mode) if side == "ours" else torch.compile(function, dynamic=False, mode=mode)
 
 
 def forward(call, inputs) -> None:

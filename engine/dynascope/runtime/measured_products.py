@@ -33,7 +33,7 @@ from dynascope.runtime import kernel_workers
 from dynascope.runtime.cubins import key_of, load, triton_version
 from dynascope.runtime.cuda_launch import make_launcher, target_of
 from dynascope.runtime.machine import this_machine
-from dynascope.schedule.groups import FusionGroup, Schedule, Tiling
+from dynascope.schedule.groups import FusionGroup, MatrixProduct, Schedule, Tiling
 from dynascope.schedule.products import Candidate, candidates, with_products
 
 FORMAT = 1
@@ -87,13 +87,13 @@ def _key(schedule: Schedule, candidate: Candidate) -> str:
 
 def _measured(schedule: Schedule, candidate: Candidate, folder: Path) -> Tiling | bool:
     call, kernel = schedule.steps[candidate.call], schedule.steps[candidate.kernel]
-    assert isinstance(call, ExternCall) and isinstance(kernel, FusionGroup)
+    assert isinstance(call, ExternCall) and isinstance(kernel, FusionGroup) and candidate.group.product is not None
     device = kernel.device
     model = this_machine([device]).device(device)
     made = {
         tiling: emit_triton(_tiled(candidate.group, tiling), schedule.buffers, model)
         for tiling in TILINGS
-        if _suits(tiling, candidate, model, schedule)
+        if _suits(tiling, candidate.group.product, model)
     }
     plain = emit_triton(kernel, schedule.buffers, model)
     _compile((plain, *made.values()), device, folder)
@@ -115,10 +115,8 @@ def _tiled(group: FusionGroup, tiling: Tiling) -> FusionGroup:
     return replace(group, product=replace(group.product, tiling=tiling))
 
 
-def _suits(tiling: Tiling, candidate: Candidate, model: DeviceModel, schedule: Schedule) -> bool:
+def _suits(tiling: Tiling, product: MatrixProduct, model: DeviceModel) -> bool:
     """Blocks about as large as the product or smaller, whose operands fit where a program keeps them."""
-    product = candidate.group.product
-    assert product is not None
     rows, inner, columns = *product.first.sizes, product.second.sizes[1]
     stages = tiling.stages * tiling.inner * (tiling.rows + tiling.columns) * product.first.dtype.itemsize
     fits = all(block <= max(16, 2 * size - 1) for block, size in ((tiling.rows, rows), (tiling.columns, columns), (tiling.inner, inner)))

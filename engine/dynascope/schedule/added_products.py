@@ -27,7 +27,7 @@ TWINS = {
 def added_in_place(program: LoopProgram, steps: tuple[Step, ...]) -> tuple[LoopProgram, tuple[Step, ...]]:
     if not any(isinstance(step, ExternCall) and step.operator in TWINS for step in steps):
         return program, steps
-    last = {name: number for number, step in enumerate(steps) for name in memory.reads(step)}
+    last = memory.last_uses(steps)
     last |= {view.buffer: len(steps) for view in views_in(program.outputs)}
     own = {name for step in steps for name in memory.makes(step)}
     own -= {name for step in steps if isinstance(step, ExternCall) and memory.may_return_view(step) for name in memory.reads(step)}

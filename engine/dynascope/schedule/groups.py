@@ -83,6 +83,11 @@ class MatrixProduct:
     def operands(self) -> tuple[TensorView, ...]:
         return (self.first, self.second) if self.added is None else (self.first, self.second, self.added)
 
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """Those of the operands, once."""
+        return tuple(dict.fromkeys(view.buffer for view in self.operands))
+
 
 @dataclass(frozen=True, slots=True)
 class FusionGroup:

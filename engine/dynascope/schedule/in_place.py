@@ -252,7 +252,7 @@ def _raising(step: Step) -> list[Origin]:
 
 def reads_before(group: FusionGroup, target: str, result: str) -> bool:
     """Whether each element of the target is read before its place is written, by the iteration that writes it, once."""
-    if group.product is not None and any(view.buffer == target for view in group.product.operands):
+    if group.product is not None and target in group.product.buffers:
         return False
     stores = [n for n, op in enumerate(group.body) if isinstance(op, Store) and op.buffer == result]
     loads = [n for n, op in enumerate(group.body) if isinstance(op, Load) and op.buffer == target]

@@ -36,11 +36,13 @@ def targets_of(
 
 def same_memory(target: Buffer, result: Buffer, value: TensorView) -> bool:
     """Whether all three have one layout, for all sizes."""
-    return (
-        (target.dtype, target.device) == (result.dtype, result.device)
-        and is_constant(value.offset, 0)
-        and all(same(one.sizes, result.sizes) and same(one.strides, result.strides) for one in (target, value))
-    )
+    is_whole = is_constant(value.offset, 0) and same((value.sizes, value.strides), (result.sizes, result.strides))
+    return is_whole and same_layout(target, result)
+
+
+def same_layout(one: Buffer, other: Buffer) -> bool:
+    """Whether one's memory may be the other's, for all sizes."""
+    return (one.dtype, one.device) == (other.dtype, other.device) and same((one.sizes, one.strides), (other.sizes, other.strides))
 
 
 def written_last(program: LoopProgram, mutations: Mutations) -> frozenset[str]:

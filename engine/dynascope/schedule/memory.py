@@ -18,7 +18,7 @@ LONGEST_WAIT = 256
 
 def plan(program: LoopProgram, steps: tuple[Step, ...], borders: tuple[Border, ...]) -> Schedule:
     """Buffers of equal layout and device are reused once nobody reads them; outputs keep their own memory."""
-    last_use = _last_uses(steps)
+    last_use = last_uses(steps)
     returned = {view.buffer for view in views_in(program.outputs)}
     held = held_bytes(program, steps, last_use, returned)
     peak = max(held, default=0)
@@ -116,7 +116,8 @@ def allocated_by(step: Step) -> tuple[str, ...]:
     return () if isinstance(step, ExternCall) else makes(step)
 
 
-def _last_uses(steps: tuple[Step, ...]) -> dict[str, int]:
+def last_uses(steps: tuple[Step, ...]) -> dict[str, int]:
+    """By buffer the last step that reads or makes it."""
     last: dict[str, int] = {}
     for number, step in enumerate(steps):
         for name in (*reads(step), *makes(step)):

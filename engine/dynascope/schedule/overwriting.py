@@ -17,8 +17,8 @@ from dynascope.schedule import memory
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule, Step
 from dynascope.schedule.in_place import reads_before, storing_to
 from dynascope.schedule.inline_plan import views_in
+from dynascope.schedule.last_writes import same_layout
 from dynascope.schedule.renaming import reading
-from dynascope.sizes import same
 
 MAKE_NEW = frozenset(f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "convolution"))
 
@@ -30,7 +30,7 @@ def overwriting(schedule: Schedule) -> Schedule:
         return schedule
     kept = {view.buffer for view in views_in(schedule.outputs)}
     kept |= {name for step in schedule.steps if _hands_on(step) for name in memory.reads(step)}
-    last = {name: number for number, step in enumerate(schedule.steps) for name in memory.reads(step)}
+    last = memory.last_uses(schedule.steps)
     names: dict[str, str] = {}
     steps: list[Step] = []
     for number, step in enumerate(schedule.steps):
@@ -54,13 +54,7 @@ def _pairs(group: FusionGroup, dying: list[str], kept: set[str], buffers: dict[s
     for result in group.writes:
         if result in kept or buffers[result].role != "temporary" or result in group.reads:
             continue
-        target = next((name for name in free if _fits(buffers[name], buffers[result]) and reads_before(group, name, result)), None)
+        target = next((name for name in free if same_layout(buffers[name], buffers[result]) and reads_before(group, name, result)), None)
         if target is not None:
             free.remove(target)
             yield result, target
-
-
-def _fits(target: Buffer, result: Buffer) -> bool:
-    return (target.dtype, target.device) == (result.dtype, result.device) and same(
-        (target.sizes, target.strides), (result.sizes, result.strides)
-    )

@@ -17,21 +17,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from dynascope.loops.index import Index, Symbol, substitute, variable
-from dynascope.loops.nodes import (
-    Body,
-    Buffer,
-    ExternCall,
-    IndexValue,
-    Load,
-    Reduce,
-    Scan,
-    Store,
-    TensorView,
-)
+from dynascope.loops.index import Symbol, linear, substitute, variable
+from dynascope.loops.layouts import row_major
+from dynascope.loops.nodes import Body, Buffer, ExternCall, Load, Reduce, Scan, TensorView
 from dynascope.schedule import memory
 from dynascope.schedule.groups import Fused, FusionGroup, MatrixProduct, Schedule, Step, Tiling
 from dynascope.schedule.inline_plan import views_in
+from dynascope.schedule.nests import rewritten
 from dynascope.sizes import Size
 
 OPERATORS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
@@ -93,7 +85,7 @@ def _multiplies(step: Step, device_type: str) -> bool:
 
 
 def _is_contiguous(buffer: Buffer) -> bool:
-    return buffer.strides == (buffer.sizes[1], 1)
+    return buffer.strides == row_major(buffer.sizes)
 
 
 def _is_simple(group: FusionGroup) -> bool:
@@ -127,7 +119,7 @@ def _multiplying(schedule: Schedule, number: int, kernel: int) -> FusionGroup | 
     (index,) = loads
     rows = tuple(sorted(rows, key=index.coefficient, reverse=True))  # rows of a kernel may come in any order: here in the product's
     split = _split(rows, result.sizes[0])
-    if split is None or index != _row_major(rows):
+    if split is None or index != linear(map(variable, rows), row_major(symbol.extent for symbol in rows)):
         return None
     whole = None
     if added:
@@ -135,13 +127,12 @@ def _multiplying(schedule: Schedule, number: int, kernel: int) -> FusionGroup | 
         if whole is None:
             return None
     product = MatrixProduct(result.name, first, second, whole, split, ANY)
-    operands = dict.fromkeys(view.buffer for view in product.operands)
     return replace(
         group,
         name=f"{call.origin.node}_{group.name}",
         rows=rows,
         body=body,
-        reads=tuple(dict.fromkeys((*operands, *(name for name in group.reads if name != result.name)))),
+        reads=tuple(dict.fromkeys((*product.buffers, *(name for name in group.reads if name != result.name)))),
         origins=(call.origin, *group.origins),
         plain=None,
         product=product,
@@ -169,30 +160,14 @@ def _written(step: Step) -> Iterator[str]:
 def _by_rows_and_columns(symbol: Symbol, body: Body, result: Buffer) -> tuple[tuple[Symbol, ...], Body]:
     """A body over one loop, over the rows and columns of the product."""
     rows, columns = (Symbol(f"{symbol.name}_{at}", size) for at, size in enumerate(result.sizes))
-    flat = variable(rows) * result.sizes[1] + variable(columns)
-
-    def moved(index: Index) -> Index:
-        return substitute(index, lambda atom: flat if atom == symbol else None)
-
-    made = tuple(
-        replace(operation, index=moved(operation.index)) if isinstance(operation, (Load, Store, IndexValue)) else operation
-        for operation in body
-    )
-    return (rows, columns), made
+    flat = linear((variable(rows), variable(columns)), result.strides)
+    return (rows, columns), rewritten(body, lambda index: substitute(index, lambda atom: flat if atom == symbol else None))
 
 
 def _split(rows: Sequence[Symbol], count: int) -> int | None:
     """How many of the loops go through the rows of the product; None where none of both kinds do."""
     sizes = itertools.accumulate((symbol.extent for symbol in rows[:-1]), operator.mul, initial=1)
     return next((number for number, size in enumerate(sizes) if size == count), None)
-
-
-def _row_major(rows: Sequence[Symbol]) -> Index:
-    index, stride = variable(rows[-1]), 1
-    for outer, inner in zip(reversed(rows[:-1]), reversed(rows[1:]), strict=True):
-        stride *= inner.extent
-        index = variable(outer) * stride + index
-    return index
 
 
 def _expanded(view: TensorView, result: Buffer) -> TensorView | None:

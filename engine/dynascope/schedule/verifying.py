@@ -25,9 +25,10 @@ from dynascope.loops.verifying import (
     views,
 )
 from dynascope.schedule.groups import Allocation, FusionGroup, ScatterGroup, Schedule, Step
+from dynascope.schedule.last_writes import same_layout
 from dynascope.schedule.memory import allocated_by, makes, may_return_view, reads
 from dynascope.schedule.passes import arrange, index_of
-from dynascope.sizes import hint_of, same
+from dynascope.sizes import hint_of
 
 
 def verify_schedule(schedule: Schedule) -> None:
@@ -81,7 +82,7 @@ def _read_by(group: FusionGroup) -> set[str]:
     loaded = {op.buffer for op in group.body if isinstance(op, Load)}
     if group.product is None:
         return loaded
-    return loaded - {group.product.name} | {view.buffer for view in group.product.operands}
+    return loaded - {group.product.name} | set(group.product.buffers)
 
 
 def _named(names: Iterable[str]) -> str:
@@ -254,7 +255,7 @@ def _verify_allocation(
     is_base = isinstance(step, ScatterGroup) and step.node.base == old and old not in step.group.reads and old in dying
     if old in returned or old in memory.seen_through or old in memory.taken or not (old in memory.gone or is_base):
         raise Invalid(f"{name} takes the memory of {old}, which is needed after {_title(step)}")
-    if (one.dtype, one.device) != (other.dtype, other.device) or not same((one.sizes, one.strides), (other.sizes, other.strides)):
+    if not same_layout(one, other):
         raise Invalid(f"{name} takes the memory of {old}, which is laid out otherwise")
     memory.present.discard(old)
     memory.gone.add(old)

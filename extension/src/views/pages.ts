@@ -3,7 +3,6 @@
  * lies now; what belongs to the cursor's line of the source is marked. VS Code opens it again after a reload, by its address.
  */
 
-import { randomBytes } from 'node:crypto';
 import { posix } from 'node:path';
 import * as vscode from 'vscode';
 import type { Server } from '../client';
@@ -12,6 +11,7 @@ import { NO_SERVER } from './documents';
 import { goToLine, sayEdited } from './goTo';
 import { rendered } from './markdown';
 import { PAGE_VIEW, showDocument } from './showDocument';
+import { webviewPage } from './webviewPage';
 
 /** What a page says: it was drawn, or a link in a line of it (from 0) was followed. */
 interface Said {
@@ -77,7 +77,7 @@ export function registerPages(server: Server): vscode.Disposable {
       });
       shown.set(webview, uri);
       onDidDispose(() => shown.delete(webview));
-      webview.html = page(await body(uri));
+      webview.html = webviewPage(`<main>${await body(uri)}</main>`, STYLE, SCRIPT);
     },
   };
 
@@ -97,15 +97,6 @@ export function registerPages(server: Server): vscode.Disposable {
       shown.forEach((uri, webview) => void mark(webview, uri, textEditor));
     }),
   );
-}
-
-function page(body: string): string {
-  const nonce = randomBytes(16).toString('hex');
-  const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-${nonce}'`;
-  return `<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<style>${STYLE}</style></head>
-<body><main>${body}</main><script nonce="${nonce}">${SCRIPT}</script></body></html>`;
 }
 
 const STYLE = `

@@ -1,11 +1,11 @@
 /** Pictures of graphs: a click on a part goes to its line or kernel, and the parts of the cursor's line are marked. */
 
-import { randomBytes } from 'node:crypto';
 import * as vscode from 'vscode';
 import type { Server } from '../client';
 import { ServerCommand, type Links } from '../protocol';
 import { goToLine, sayEdited } from './goTo';
 import { OPEN_PICTURE, PICTURE_VIEW } from './showDocument';
+import { webviewPage } from './webviewPage';
 
 /** What a click says: a line of the run (from 1) of a file, or a kernel. A page that has just been drawn says that it is `ready`. */
 interface Click {
@@ -41,7 +41,7 @@ export function registerPictures(server: Server): vscode.Disposable {
     const answer = await server.document(uri, new vscode.CancellationTokenSource().token);
     if (picture !== undefined && answer !== undefined) {
       picture.links = await server.links(uri);
-      picture.panel.webview.html = page(answer.text);
+      picture.panel.webview.html = webviewPage(answer.text, STYLE, SCRIPT);
     }
   }
 
@@ -90,14 +90,7 @@ function title(uri: vscode.Uri): string {
   return `Graphs of ${owner.replace(/-[0-9a-f]{8}$/, '')}`;
 }
 
-function page(body: string): string {
-  const nonce = randomBytes(16).toString('hex');
-  const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-${nonce}'`;
-  return `<!doctype html><html><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<style>h2 { font-size: 1.05em; font-weight: 600; } figure { margin: 0 0 1.5em; }</style></head>
-<body>${body}<script nonce="${nonce}">${SCRIPT}</script></body></html>`;
-}
+const STYLE = 'h2 { font-size: 1.05em; font-weight: 600; } figure { margin: 0 0 1.5em; }';
 
 const SCRIPT = `
 const host = acquireVsCodeApi();

@@ -66,7 +66,7 @@ class GroupFacts:
     @property
     def bytes_read(self) -> Extent:
         product = self.group.product
-        operands = {view.buffer for view in product.operands} if product is not None else set()
+        operands = () if product is None else product.buffers
         multiplied = sum(self.buffers[name].bytes for name in operands)
         return multiplied + sum(_bytes_moved(self.buffers[name], self.body, Load) for name in self.group.reads if name not in operands)
 

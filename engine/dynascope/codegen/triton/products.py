@@ -13,7 +13,7 @@ from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
-from dynascope.loops.index import Index, Symbol, variable
+from dynascope.loops.index import Index, Symbol, linear, variable
 from dynascope.loops.nodes import TensorView
 from dynascope.schedule.groups import MatrixProduct
 from dynascope.sizes import blocks_of, is_constant
@@ -28,7 +28,7 @@ def emit_product(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     tiling, (rows, columns), count = product.tiling, _sizes(product), product.first.sizes[1]
     lane = Axis("lane", facts.group.rows[product.split :], tiling.columns)
     axes = (Axis("row", facts.group.rows[: product.split], tiling.rows), lane) if rows > 1 else (lane,)
-    operands = [_place(view, *(Symbol(name, size) for name, size in zip("mn", view.sizes, strict=True))) for view in product.operands]
+    operands = [_positions(view) for view in product.operands]
     draft = Draft(facts, Tile(axes, needs_wide([*all_indices(facts), *operands], axes)))
     take, write, wide = draft.names.take, draft.writer.write, ".to(tl.int64)" if draft.tile.wide else ""
     row_block, column_block, there, across, inside = map(take, ("row_block", "column_block", "rows_at", "columns_at", "inner"))
@@ -37,7 +37,7 @@ def emit_product(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     write(f"{there} = {row_block} * {tiling.rows} + tl.arange(0, {tiling.rows})[:, None]{wide}")
     write(f"{across} = {column_block} * {tiling.columns} + tl.arange(0, {tiling.columns})[None, :]{wide}")
     write(f"{inside} = tl.arange(0, {tiling.inner}){wide}")
-    pointers = {view.buffer: next(p.name for p in draft.parameters if p.source == view.buffer) for view in product.operands}
+    pointers = {parameter.source: parameter.name for parameter in draft.parameters}
     first, second = take("first_at"), take("second_at")
     write(f"{first} = {pointers[product.first.buffer]} + {_address(product.first, there, f'{inside}[None, :]')}")
     write(f"{second} = {pointers[product.second.buffer]} + {_address(product.second, f'{inside}[:, None]', across)}")
@@ -70,8 +70,9 @@ def _sizes(product: MatrixProduct) -> tuple[int, int]:
     return product.first.sizes[0], product.second.sizes[1]
 
 
-def _place(view: TensorView, row: Symbol, column: Symbol) -> Index:
-    return variable(row) * view.strides[0] + variable(column) * view.strides[1] + view.offset
+def _positions(view: TensorView) -> Index:
+    loops = (variable(Symbol(name, size)) for name, size in zip("mn", view.sizes, strict=True))
+    return linear(loops, view.strides, view.offset)
 
 
 def _address(view: TensorView, row: str, column: str) -> str:

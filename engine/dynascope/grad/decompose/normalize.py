@@ -83,14 +83,19 @@ def layer_norm(b: B, x: Value, shape: Sequence[int], weight: Value | None, bias:
     mixed = weight is not None and weight.dtype is not x.dtype
     dimensions = list(range(x.rank - len(shape), x.rank))
     wider = b.convert(_contiguous(b, x), wide(x.dtype))
-    variance, mean = b.var_mean(wider, dimensions, correction=0, keepdim=True)
-    scale = b.rsqrt(b.add(variance, epsilon))
-    out = b.mul(b.sub(wider, mean), scale)
+    out, mean, scale = _normalized(b, wider, dimensions, epsilon)
     out = out if weight is None else b.mul(out, b.convert(weight, wider.dtype))
     out = out if bias is None else b.add(out, b.convert(bias, wider.dtype))
     if x.device.type == "cpu" and not mixed:
         mean, scale = b.convert(mean, x.dtype), b.convert(scale, x.dtype)
     return b.convert(out, x.dtype), mean, scale
+
+
+def _normalized(b: B, x: Value, dimensions: list[int], epsilon: float) -> tuple[Value, Value, Value]:
+    """(x - mean) * scale over these dimensions, mean, scale."""
+    variance, mean = b.var_mean(x, dimensions, correction=0, keepdim=True)
+    scale = b.rsqrt(b.add(variance, epsilon))
+    return b.mul(b.sub(x, mean), scale), mean, scale
 
 
 def _fits(x: Value, shape: Sequence[int], *parameters: Value | None) -> bool:
@@ -125,14 +130,11 @@ def layer_norm_backward(
     weighted = wide_gradient if weight is None else b.mul(wide_gradient, b.convert(weight, dtype))
     to_x = to_weight = to_bias = None
     if mask[0]:
-        count = 1
-        for size in shape:
-            count *= size
         total, aligned = b.sum(weighted, inner, True), b.sum(b.mul(weighted, normal), inner, True)
-        to_x = b.convert(_to_normalized(b, weighted, normal, scale, total, aligned, count), x.dtype)
+        to_x = b.convert(_to_normalized(b, weighted, normal, scale, total, aligned, product(shape)), x.dtype)
     if mask[1] and weight is not None:
-        product = b.mul(wide_gradient, normal)
-        to_weight = b.convert(b.sum(product, outer) if outer else product, weight.dtype)
+        products = b.mul(wide_gradient, normal)
+        to_weight = b.convert(b.sum(products, outer) if outer else products, weight.dtype)
     if mask[2] and bias is not None:
         to_bias = b.convert(b.sum(wide_gradient, outer) if outer else wide_gradient, bias.dtype)
     return to_x, to_weight, to_bias
@@ -145,10 +147,7 @@ def group_norm(
     if not _can_be_grouped(x, groups, weight, bias):
         return NotImplemented
     shape, dtype = _grouped_shape(x, groups), wide(x.dtype)
-    rows = b.view(b.convert(x, dtype), shape)
-    variance, mean = b.var_mean(rows, [2, 3], correction=0, keepdim=True)
-    scale = b.rsqrt(b.add(variance, epsilon))
-    out = b.mul(b.sub(rows, mean), scale)
+    out, mean, scale = _normalized(b, b.view(b.convert(x, dtype), shape), [2, 3], epsilon)
     out = out if weight is None else b.mul(out, _by_channel(b, weight, shape, dtype))
     out = out if bias is None else b.add(out, _by_channel(b, bias, shape, dtype))
     statistics = (b.view(each, shape[:2]) for each in (mean, scale))  # for the gradient alone, which is the better for not rounding them
