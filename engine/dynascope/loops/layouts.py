@@ -6,7 +6,7 @@ node.meta["layout"]  sizes, strides, dtype, device          f32[s0, 64]; absent 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,16 @@ def row_major(sizes: Iterable[Extent]) -> tuple[Extent, ...]:
         strides.append(step)
         step = step * size
     return tuple(reversed(strides))
+
+
+def channels_last(sizes: Sequence[Extent]) -> tuple[Extent, ...]:
+    """The strides of a tensor of sizes (batch, channels, ...) whose channels lie side by side."""
+    strides: list[Extent] = [0] * len(sizes)
+    step: Extent = 1
+    for dimension in (1, *reversed(range(2, len(sizes))), 0):
+        strides[dimension] = step
+        step = step * sizes[dimension]
+    return tuple(strides)
 
 
 def is_empty(tensor: TensorView) -> bool:

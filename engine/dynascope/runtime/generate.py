@@ -11,6 +11,7 @@ from dynascope.codegen.module import emit
 from dynascope.codegen.reasons import EmitError
 from dynascope.codegen.target import Target
 from dynascope.loops.lower import lower
+from dynascope.loops.lower.channels_last import turned_layouts
 from dynascope.loops.lower.repeats import find_repeats
 from dynascope.loops.nodes import LoopProgram
 from dynascope.report.reason import Explanation
@@ -30,7 +31,7 @@ def generate(
     """The kernels' text; why there is none where a stage failed."""
     value: Any = graph
     stages = (
-        ("lower", lambda g: lower(g, example_inputs, options, find_repeats(g))),
+        ("lower", lambda g: _lowered(g, example_inputs, options)),
         ("fuse", lambda program: _fused(program, options, mutations)),
         ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
     )
@@ -45,6 +46,12 @@ def generate(
         except Exception as error:
             return GenerationFailed(name, f"{type(error).__name__}: {error}").explain()
     return value
+
+
+def _lowered(graph: fx.GraphModule, example_inputs: Any, options: Any) -> LoopProgram:
+    """Equal layers need not be turned in equal ways: where some are, all are lowered."""
+    turned = turned_layouts(graph, options)
+    return lower(graph, example_inputs, options, None if turned else find_repeats(graph), turned)
 
 
 def _fused(program: LoopProgram, options: Any, mutations: Mutations) -> Schedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import operator
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import fx
 from dynascope.loops.dtypes import is_lowered
 from dynascope.loops.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
+    convolutions,
     creation,
     indexing,
     normalization,
@@ -22,24 +24,42 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     shaping,
     windows,
 )
+from dynascope.loops.lower.channels_last import Layouts, reads_as_eager
 from dynascope.loops.lower.exact import is_exact
 from dynascope.loops.lower.numbers import passed_as_number
 from dynascope.loops.lower.repeats import Repeats
-from dynascope.loops.lower.rules import ON_GPUS, RULES, Lowered, Lowering, NotLowered, Refused, view_of
-from dynascope.loops.lower.views import view_result
+from dynascope.loops.lower.rules import (
+    LIBRARY,
+    ON_GPUS,
+    RULES,
+    Lowered,
+    Lowering,
+    NotLowered,
+    Refused,
+    copy_of,
+    view_of,
+)
+from dynascope.loops.lower.views import is_view, view_result
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
 from dynascope.loops.numbers import HELPERS, RESERVED, number_name
 from dynascope.sizes import Root, Size, is_constant, leaves
 
 
 def lower(
-    graph: fx.GraphModule, example_inputs: Any = None, options: Any = None, repeats: Repeats | None = None
+    graph: fx.GraphModule,
+    example_inputs: Any = None,
+    options: Any = None,
+    repeats: Repeats | None = None,
+    turned: Layouts | None = None,
 ) -> LoopProgram:
     """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call.
 
-    Of `repeats` those in the middle are left out: whoever reads them reads what stands for them.
+    Of `repeats` those in the middle are left out: whoever reads them reads what stands for them. `turned` are results that lie otherwise
+    than eager's.
     """
-    state = _LoweringState(_writes_in_place(graph), _roots(graph), options is not None and options.numerics == "strict")
+    is_strict = options is not None and options.numerics == "strict"
+    writes_in_place = _writes_in_place(graph)
+    state = _LoweringState(writes_in_place, _roots(graph), is_strict, {} if writes_in_place else turned or {})
     stand_ins = repeats.stand_ins if repeats is not None else {}
     outputs: tuple[Any, ...] = ()
     for node in graph.graph.nodes:
@@ -53,7 +73,7 @@ def lower(
         elif node.op == "call_function":
             state.add_call(node)
         elif node.op == "output":
-            outputs = tuple(state.resolve(value) for value in _flat_outputs(node.args[0]))
+            outputs = tuple(state.resolve(value, as_eager=True) for value in _flat_outputs(node.args[0]))
     return LoopProgram(
         _name_of(graph), tuple(state.inputs), tuple(state.nodes), outputs, state.buffers, state.constants, repeats
     )
@@ -62,10 +82,13 @@ def lower(
 class _LoweringState:
     """What has been lowered so far: values of fx nodes, buffers by name, nodes in order."""
 
-    def __init__(self, writes_in_place: bool, roots: frozenset[str], is_strict: bool = False) -> None:
+    def __init__(self, writes_in_place: bool, roots: frozenset[str], is_strict: bool, turned: Layouts) -> None:
         self.writes_in_place = writes_in_place
         self.is_strict = is_strict
+        self.turned = turned
         self.values: dict[fx.Node, Any] = {}
+        self.as_eager: dict[fx.Node, Any] = {}
+        """Of turned results copies that lie as eager's, made where they are first needed."""
         self.buffers: dict[str, Buffer] = {}
         self.inputs: list[Any] = []
         self.nodes: list[Node] = []
@@ -85,15 +108,37 @@ class _LoweringState:
         self.names.add(name)
         return name
 
-    def resolve(self, value: Any) -> Any:
-        """fx arguments with nodes replaced by what they became."""
+    def resolve(self, value: Any, as_eager: bool = False) -> Any:
+        """fx arguments with nodes replaced by what they became, or by what lies as eager's does."""
         if isinstance(value, fx.Node):
-            return self.values[value]
+            return self._as_eager(value) if as_eager and value in self.turned else self.values[value]
         if isinstance(value, (list, tuple)):
-            return type(value)(self.resolve(v) for v in value)
+            return type(value)(self.resolve(v, as_eager) for v in value)
         if isinstance(value, dict):
-            return {k: self.resolve(v) for k, v in value.items()}
+            return {k: self.resolve(v, as_eager) for k, v in value.items()}
         return value
+
+    def _as_eager(self, node: fx.Node) -> Any:
+        """A turned result once more. Of a view it is the view of its base's copy."""
+        if node not in self.as_eager:
+            if node.target is operator.getitem:
+                self.as_eager[node] = self._as_eager(node.args[0])[node.args[1]]
+            elif is_view(node.target):
+                self.as_eager[node] = view_result(self._lowering(node, as_eager=True))
+            else:
+                self.as_eager[node] = self._copied(node, result_layouts(node), "_as_eager")
+        return self.as_eager[node]
+
+    def _copied(self, node: fx.Node, layouts: tuple[Any, ...], suffix: str) -> Any:
+        """What a call gave, in memory that lies otherwise."""
+        call, values = self._lowering(node), self.values[node]
+        copies = []
+        for value, layout in zip(values if isinstance(values, tuple) else (values,), layouts, strict=True):
+            if isinstance(value, TensorView):
+                copied, value = copy_of(call, value, layout.strides, suffix)
+                self._record(copied)
+            copies.append(value)
+        return tuple(copies) if isinstance(values, tuple) else copies[0]
 
     def add_input(self, node: fx.Node) -> None:
         if node.meta.get("size") is not None:
@@ -146,13 +191,14 @@ class _LoweringState:
         if node.target.__name__ == "getitem":
             self.values[node] = self.resolve(node.args[0])[node.args[1]]
             return
-        call = self._lowering(node)
+        call = self._lowering(node, as_eager=bool(self.turned) and node not in self.turned and reads_as_eager(node))
         view = view_result(call)
         if view is not None:
             self.values[node] = view
             return
         lowered = self._lowered(call)
         if isinstance(lowered, NotLowered):
+            call = self._lowering(node, as_eager=True) if self.turned else call
             lowered = _extern(call, lowered.why)
         else:
             self.numbers.update(call.numbers)
@@ -160,6 +206,9 @@ class _LoweringState:
         for new in lowered.nodes:
             self._record(new)
         self.values[node] = lowered.value
+        if node in self.turned and call.turned is None:
+            self.as_eager[node] = lowered.value
+            self.values[node] = self._copied(node, self.turned[node], "_turned")
 
     def _makes_root(self, node: fx.Node) -> bool:
         """Whether a call itself brings a number that is known only when it runs (`item`), as a root that no input is."""
@@ -179,12 +228,12 @@ class _LoweringState:
             return NotLowered("its results are to be eager's to the last bit")
         return _apply_rule(call)
 
-    def _lowering(self, node: fx.Node) -> Lowering:
+    def _lowering(self, node: fx.Node, as_eager: bool = False) -> Lowering:
         origin = Origin(node.name, _operator_name(node.target), tuple(node.meta.get("user_stack") or ()), node.meta.get("piece", 0))
-        arguments = tuple(self.resolve(a) for a in node.args)
-        keywords = {k: self.resolve(v) for k, v in node.kwargs.items()}
+        arguments, keywords = self.resolve(tuple(node.args), as_eager), self.resolve(dict(node.kwargs), as_eager)
         device = node.meta.get("device") or self._device_of((arguments, keywords))
-        return Lowering(node, node.target, arguments, keywords, origin, torch.device(device), self.new_name)
+        turned = None if as_eager else self.turned.get(node)
+        return Lowering(node, node.target, arguments, keywords, origin, torch.device(device), self.new_name, turned=turned)
 
     def _reads_elsewhere(self, call: Lowering) -> bool:
         """Whether a kernel would have to read another device's memory. A CPU tensor without dimensions is passed as a number."""
@@ -228,7 +277,7 @@ def result_buffers(node: Node) -> tuple[Buffer, ...]:
 def _apply_rule(call: Lowering) -> Lowered | NotLowered:
     rule = RULES.get(call.operator)
     if rule is None:
-        return NotLowered("no loop form: the library's own kernel runs it")
+        return NotLowered(LIBRARY)
     if call.operator in ON_GPUS and call.device.type != "cuda":
         return NotLowered("no loop form but on GPUs: the library's own kernel runs it")
     if not all(_is_plain(view) for view in _tensors((call.arguments, call.keywords))):

@@ -24,6 +24,9 @@ Value = Any
 """What an fx node became: TensorView, ScalarInput, Size, a constant, or lists and tuples of them."""
 
 
+LIBRARY = "no loop form: the library's own kernel runs it"
+
+
 @dataclass(frozen=True, slots=True)
 class NotLowered:
     """This call is not made into loops, and why, for people."""
@@ -54,11 +57,13 @@ class Lowering:
     """What has to run before the node that a rule makes."""
     numbers: dict[str, ScalarInput] = field(default_factory=dict)
     """Operands without dimensions that live on the CPU while the call runs elsewhere, by buffer: they are read there."""
+    turned: tuple[Any, ...] | None = None
+    """The layouts of what the call returns, where they are not to be eager's (`channels_last.py`)."""
 
     @property
     def results(self) -> tuple[Any, ...]:
         """The layouts of what the call returns; what is no tensor is itself."""
-        return result_layouts(self.node)
+        return result_layouts(self.node) if self.turned is None else self.turned
 
     def operand(self, position: int, name: str, default: Any = None) -> Value:
         if position < len(self.arguments):
@@ -128,6 +133,15 @@ def _has_holes(meta: ResultLayout) -> bool:
 
 def view_of(buffer: Buffer) -> TensorView:
     return TensorView(buffer.name, buffer.dtype, buffer.sizes, buffer.strides, 0)
+
+
+def copy_of(call: Lowering, tensor: TensorView, strides: tuple[Extent, ...], suffix: str) -> tuple[LoopNode, TensorView]:
+    """A tensor's elements in other memory, which lies with `strides`."""
+    nest = call.nest(tensor.sizes)
+    scalar = nest.load(tensor, nest.indices)
+    buffer = Buffer(call.new_name(call.node.name + suffix), tensor.dtype, call.device, tensor.sizes, strides)
+    result = Result(buffer, scalar.number, fit_strides(nest, buffer))
+    return LoopNode(buffer.name, nest.loops, nest.body, (result,), call.origin), view_of(buffer)
 
 
 Rule = Callable[[Lowering], "Lowered | NotLowered"]

@@ -29,7 +29,7 @@ REINTERPRETS = {aten.view.dtype, aten.view_as_real.default, aten.view_as_complex
 
 def view_result(call: Lowering) -> Any:
     """The value of a view call: a TensorView or a tuple of them. None where the call is not a view."""
-    if not _is_view(call.operator) or not call.arguments or not isinstance(call.arguments[0], TensorView):
+    if not is_view(call.operator) or not call.arguments or not isinstance(call.arguments[0], TensorView):
         return None
     base = call.arguments[0]
     offsets = _offsets(call, base)
@@ -143,7 +143,8 @@ _STARTS = {
 
 
 @cache
-def _is_view(operator: Any) -> bool:
+def is_view(operator: Any) -> bool:
+    """Whether a call of it makes a view, wherever its operand lies."""
     if operator in ALSO_VIEWS:
         return True
     if operator in MAY_COPY or operator in REINTERPRETS or not hasattr(operator, "_schema"):

@@ -1,0 +1,181 @@
+"""Which results of a graph with convolutions lie in channels last on a GPU, though eager's do not.
+
+    turned_layouts(graph, options)  ->  {node: its layouts}; empty where nothing would be saved
+
+    x -> convolution -> relu -> convolution -> mean         x is turned once, and nothing is turned back
+
+cuDNN's kernels for tensor cores read channels last and nothing else: of operands in rows it makes copies, at each call, and of the
+result too. A convolution that reads turned memory gives turned memory; so does what computes element by element from it, and a view of
+it that torch can take. Whatever else needs eager's layout reads a copy in that: library calls, views that memory so turned has not,
+what the program gets. Where these copies cost more than half of what the convolutions save, nothing is turned. Values are the same, but
+for the order in which another kernel of cuDNN's adds.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+from dynascope.loops.layouts import ResultLayout, channels_last, result_layouts
+from dynascope.loops.lower.rules import RULES
+from dynascope.loops.lower.views import is_view
+
+aten = torch.ops.aten
+Layouts = dict[fx.Node, tuple[Any, ...]]
+
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+MOST_ELEMENTS = 2**31 - 1
+"""Of larger operands torch may choose other kernels, which know rows only."""
+WORTH = 0.5
+BESIDE_POINTWISE = frozenset(
+    [
+        *(aten.cat.default, aten.constant_pad_nd.default, aten._to_copy.default, aten.rsub.Tensor, aten.hardswish.default),
+        *(aten.leaky_relu_backward.default, aten.max_pool2d_with_indices.default, aten.avg_pool2d.default),
+        *(aten.upsample_bilinear2d.default, aten.upsample_nearest2d.default, aten._upsample_nearest_exact2d.default),
+    ]
+)
+"""Rules whose results may lie as their operand does. Pointwise ones say of themselves that they are."""
+
+
+def turned_layouts(graph: fx.GraphModule, options: Any) -> Layouts:
+    nodes = list(graph.graph.nodes)
+    if options is not None and options.numerics == "strict" or not any(map(_is_convolution, nodes)):
+        return {}
+    if any("size" in node.meta or node.meta.get("layout") is not None for node in nodes) or not torch.backends.cudnn.enabled:
+        return {}
+    plan = _Plan()
+    for node in nodes:
+        plan.add(node)
+    return plan.layouts if plan.copied <= WORTH * plan.saved else {}
+
+
+def _is_convolution(node: fx.Node) -> bool:
+    return node.target is aten.convolution.default and getattr(node.meta.get("device"), "type", None) == "cuda"
+
+
+class _Plan:
+    """`saved` and `copied` are bytes."""
+
+    def __init__(self) -> None:
+        self.layouts: Layouts = {}
+        self.saved = 0
+        self.copied = 0
+        self._as_eager: set[fx.Node] = set()
+
+    def add(self, node: fx.Node) -> None:
+        read = [operand for operand in node.all_input_nodes if operand in self.layouts]
+        if node.op == "output":
+            self._copy(read)
+        elif node.op == "call_function" and (read or _is_convolution(node)):
+            layouts = self._turned(node, read)
+            if layouts is not None:
+                self.layouts[node] = layouts
+            elif reads_as_eager(node) or node.target not in RULES:
+                self._copy(read)
+
+    def _copy(self, nodes: list[fx.Node]) -> None:
+        """What these hold is needed as eager's lies."""
+        for node in nodes:
+            while node.target is operator.getitem or is_view(node.target):
+                node = node.args[0]
+            if node not in self._as_eager:
+                self._as_eager.add(node)
+                self.copied += _bytes(result_layouts(node))
+
+    def _turned(self, node: fx.Node, read: list[fx.Node]) -> tuple[Any, ...] | None:
+        if node.target is operator.getitem:
+            return (self.layouts[read[0]][node.args[1]],)
+        if _is_convolution(node):
+            return self._of_convolution(node)
+        if is_view(node.target):
+            return self._of_view(node, read)
+        if node.target in BESIDE_POINTWISE or node.target in RULES and torch.Tag.pointwise in getattr(node.target, "tags", ()):
+            return self._as_operand(node, read)
+        return None
+
+    def _of_convolution(self, node: fx.Node) -> tuple[Any, ...] | None:
+        x, weight, _, stride, *_ = node.args
+        (given,), (taken,), (made,) = self._layouts_of(x), result_layouts(weight), result_layouts(node)
+        if made.dtype not in TYPES or made.strides == channels_last(made.shape) or not (_may_be_turned(given) and _may_be_turned(made)):
+            return None
+        is_last = given.strides == channels_last(given.shape)
+        has_places = math.prod(taken.shape[2:]) > 1 or any(step > 1 for step in stride)
+        if not is_last and not has_places:
+            return None  # a product of matrices, which reads rows as well
+        if not is_last:
+            self.copied += _bytes((given,))
+        if has_places:
+            self.saved += _bytes((given, made))
+        return (ResultLayout(made.shape, channels_last(made.shape), made.dtype),)
+
+    def _of_view(self, node: fx.Node, read: list[fx.Node]) -> tuple[Any, ...] | None:
+        """As torch takes it of memory that lies so; None where it would have to copy."""
+        base, *others = node.args
+        if read != [base] or any(isinstance(each, fx.Node) for each in (*others, *node.kwargs.values())):
+            return None
+        (layout,) = self.layouts[base]
+        like = torch.empty_strided(layout.shape, layout.strides, dtype=layout.dtype, device="meta")
+        taken = aten.view.default if node.target is aten._unsafe_view.default else node.target
+        try:
+            views = taken(like, *others, **node.kwargs)
+        except RuntimeError:
+            return None
+        views = views if isinstance(views, (list, tuple)) else (views,)
+        return tuple(ResultLayout(tuple(view.shape), tuple(view.stride()), view.dtype) for view in views)
+
+    def _as_operand(self, node: fx.Node, read: list[fx.Node]) -> tuple[Any, ...] | None:
+        """In the order of dimensions of the first turned operand that has all of them. Other operands are read across."""
+        if node.kwargs.get("memory_format") not in (None, torch.preserve_format):
+            return None
+        own = result_layouts(node)
+        leading = (each for operand in read for each in self.layouts[operand] if isinstance(each, ResultLayout))
+        like = next((each for each in leading if _may_lead(each, own[0], node.target)), None)
+        if like is None:
+            return None
+        across = [operand for operand in node.all_input_nodes if operand not in self.layouts]
+        self.copied += sum(_bytes(layouts) for operand in across if _has_shape(layouts := result_layouts(operand), own[0].shape))
+        return tuple(_ordered(like, each) if isinstance(each, ResultLayout) else each for each in own)
+
+    def _layouts_of(self, node: fx.Node) -> tuple[Any, ...]:
+        return self.layouts.get(node) or result_layouts(node)
+
+
+def reads_as_eager(node: fx.Node) -> bool:
+    """Whether a call whose result is not turned needs its operands as eager's lie, though it has a rule."""
+    return is_view(node.target) or node.target is aten.convolution.default
+
+
+def _bytes(layouts: tuple[Any, ...]) -> int:
+    return sum(math.prod(layout.shape) * layout.dtype.itemsize for layout in layouts if isinstance(layout, ResultLayout))
+
+
+def _has_shape(layouts: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
+    return any(isinstance(layout, ResultLayout) and layout.shape == shape for layout in layouts)
+
+
+def _may_be_turned(layout: ResultLayout) -> bool:
+    """Images whose strides alone say how they lie: those of one channel or of one place lie both ways."""
+    if len(layout.shape) != 4 or not 0 < math.prod(layout.shape) <= MOST_ELEMENTS:
+        return False
+    _, channels, height, width = layout.shape
+    return channels > 1 and height * width > 1
+
+
+def _may_lead(like: ResultLayout, own: ResultLayout, target: Any) -> bool:
+    """Whether a result may lie as an operand does: that is dense, and of the result's shape, or of as many dimensions where the operator
+    changes sizes."""
+    same_shape = len(like.shape) == len(own.shape) if target in BESIDE_POINTWISE else like.shape == own.shape
+    return same_shape and like.strides == _ordered(like, like).strides
+
+
+def _ordered(like: ResultLayout, layout: ResultLayout) -> ResultLayout:
+    """Dense, its dimensions one in another as those of `like`."""
+    strides, step = [0] * len(layout.shape), 1
+    for dimension in sorted(range(len(layout.shape)), key=lambda d: (like.strides[d], -d)):
+        strides[dimension] = step
+        step *= layout.shape[dimension]
+    return ResultLayout(layout.shape, tuple(strides), layout.dtype)
