@@ -17,8 +17,8 @@ from dynascope.schedule import memory
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule, Step
 from dynascope.schedule.in_place import reads_before, storing_to
 from dynascope.schedule.inline_plan import views_in
-from dynascope.schedule.last_writes import same_layout
 from dynascope.schedule.renaming import reading
+from dynascope.sizes import same
 
 MAKE_NEW = frozenset(f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "convolution"))
 
@@ -54,7 +54,17 @@ def _pairs(group: FusionGroup, dying: list[str], kept: set[str], buffers: dict[s
     for result in group.writes:
         if result in kept or buffers[result].role != "temporary" or result in group.reads:
             continue
-        target = next((name for name in free if same_layout(buffers[name], buffers[result]) and reads_before(group, name, result)), None)
+        target = next((name for name in free if _as_large(buffers[name], buffers[result]) and reads_before(group, name, result)), None)
         if target is not None:
             free.remove(target)
             yield result, target
+
+
+def _as_large(one: Buffer, other: Buffer) -> bool:
+    """Whether one's memory holds the other, which may be seen with other sizes: places in kernels are flat."""
+    return (one.dtype, one.device) == (other.dtype, other.device) and same(one.elements, other.elements) and _is_dense(one)
+
+
+def _is_dense(buffer: Buffer) -> bool:
+    reach = sum((size - 1) * stride for size, stride in zip(buffer.sizes, buffer.strides, strict=True))
+    return same(reach + 1, buffer.elements)
