@@ -172,7 +172,7 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
     else:
         graphs = [(pair.forward, example_inputs), (pair.backward, None)]
         forward, *others = compile_together(
-            [made for made in graphs if made[0] is not None], options, clock, _written_by_kernels(pair), _is_read()
+            [made for made in graphs if made[0] is not None], options, clock, pair.written_inside, _is_read()
         )
         backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
@@ -335,13 +335,6 @@ def _device_type(node: Any) -> str | None:
     """None where it is no tensor."""
     device = node.meta.get("device")
     return None if device is None else device.type
-
-
-def _written_by_kernels(pair: GradPair) -> tuple[tuple[int, int], ...]:
-    """The inputs whose new contents kernels may write. Not where autograd stands between: it must see an output for itself."""
-    if pair.backward is not None:
-        return ()
-    return tuple((m.input, m.output) for m in pair.mutations if not m.records_history)
 
 
 def _placeholders(graph: fx.GraphModule) -> list[fx.Node]:

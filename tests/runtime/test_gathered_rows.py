@@ -128,3 +128,30 @@ def test_recorded_in_a_graph_of_the_device():
     compiled = dynascope.compile(lambda x: torch.softmax(x, -1), mode="reduce-overhead")
     for scale in range(1, 6):
         torch.testing.assert_close(compiled(x * scale), torch.softmax(x * scale, -1))
+
+
+@pytest.mark.parametrize("sizes", [(100_003, 40), (401_408, 64), (3_000, 130), (1_568, 2_048)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_down_the_columns(sizes, dtype):
+    check(lambda x: torch.softmax(x, 0), normal(*sizes, dtype=dtype))
+    check(lambda x: (x - x.mean(0)) / x.float().std(0), normal(*sizes, dtype=dtype))
+    check(lambda x: x - x[0] * x.argmax(0), normal(*sizes, dtype=dtype))
+
+
+@pytest.mark.parametrize("sizes", [(32, 64, 56, 56), (8, 24, 31, 33), (32, 2048, 7, 7)])
+def test_batch_norm_of_channels_last(sizes):
+    norms = [torch.nn.BatchNorm2d(sizes[1], device="cuda") for _ in range(3)]
+    norms[2].double()
+    functions = [dynascope.compile(lambda x: F.relu(norms[0](x))), lambda x: F.relu(norms[1](x)), lambda x: F.relu(norms[2](x))]
+    for _ in range(3):
+        x = (normal(*sizes) * 2 + 1).contiguous(memory_format=torch.channels_last)
+        given = [x.clone().requires_grad_(), x.clone().requires_grad_(), x.double().requires_grad_()]
+        results = [function(each) for function, each in zip(functions, given, strict=True)]
+        for result in results:
+            (result * torch.linspace(-1, 1, sizes[-1], device="cuda", dtype=result.dtype)).sum().backward()
+        close(*results)
+        close(*(each.grad for each in given))
+        for parameters in zip(*(norm.parameters() for norm in norms), strict=True):
+            close(*(each.grad for each in parameters))
+        for buffers in zip(*(norm.buffers() for norm in norms), strict=True):
+            close(*buffers)

@@ -15,6 +15,7 @@ from dynascope.schedule.fusion import fuse
 from dynascope.schedule.groups import FusionGroup, NotFused, Schedule
 from dynascope.schedule.passes import arrange
 from dynascope.schedule.printing import print_schedule
+from interpreting import run_schedule
 from recording import record
 from torch.nn import functional
 
@@ -142,3 +143,29 @@ def test_stores_do_not_overlap_loads() -> None:
     for group in groups(lambda x: (x.exp().sum(1), x.exp()), X):
         stored = {op.buffer for op in group.body if isinstance(op, Store)}
         assert not stored & set(group.reads)
+
+
+def on_a_gpu(function, *inputs) -> Schedule:
+    graph = record(function, list(inputs))
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device("cuda", 0)
+    return fuse(lower(graph))
+
+
+def test_what_is_put_together_from_windows_is_reduced_by_another_kernel() -> None:
+    """On a GPU. The gradients that the windows read are added before, not at each of the places."""
+
+    def pooled_gradient(x, first, second, places):
+        pool = torch.ops.aten.max_pool2d_with_indices_backward
+        g = pool(first + second, x, [3, 3], [2, 2], [1, 1], [1, 1], False, places)
+        g = torch.where(x > 0, g, 0)
+        return g - g.mean((0, 2, 3), keepdim=True)
+
+    x = torch.randn(2, 3, 8, 8)
+    values, places = functional.max_pool2d(x, 3, 2, 1, return_indices=True)
+    found = on_a_gpu(pooled_gradient, x, values, torch.randn_like(values), places)
+    added, gathered, reduced = (step for step in found.steps if isinstance(step, FusionGroup))
+    assert len(added.reads) == 2 and len(gathered.reads) == 3 and reduced.reads == gathered.writes
+    assert [border.reason.code for border in found.borders if isinstance(border, NotFused)].count("reduces-gathered") == 1
+    (result,) = run_schedule(found, [x, values, torch.ones_like(values), places])
+    torch.testing.assert_close(result, pooled_gradient(x, values, torch.ones_like(values), places))

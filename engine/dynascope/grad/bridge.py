@@ -84,7 +84,9 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
     views = _view_outputs(pair)
     tensors = [saved for saved in pair.saved if saved.layout is not None]
     numbers = [saved for saved in pair.saved if saved.layout is None]
+    inside = {output: given for given, output in pair.written_inside}
     plain = [i for i in range(count) if i not in {tangent.output for tangent in pair.tangents} and _is_tensor(pair, i)]
+    marked = [f"*(() if o{i} is None else (o{i},))" if i in inside else f"o{i}" for i in plain]
     return [
         "class Region(Function):",
         "    functions = functions",
@@ -96,6 +98,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         *_tuple_source("ctx.came", [f"inputs[{m.input}]._version" for m in pair.mutations if pair.overwritten]),
         "        outputs = run_forward(*inputs)",
         *(f"        o{i} = outputs[{i}]{'.data' if i in views else ''}" for i in range(count)),
+        *(f"        if o{i} is inputs[{given}]: o{i} = None" for i, given in inside.items()),
         *_counting_source(pair),
         f"        ctx.save_for_backward({', '.join(_saved_source(s, pair, views) for s in tensors) or _mark(pair)})",
         *_tuple_source("ctx.numbers", [_saved_source(n, pair, views) for n in numbers]),
@@ -104,7 +107,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         *_tuple_source("ctx.values", [f"inputs[{i}]" for i in keeping.values]),
         *_tuple_source("ctx.watched", _watched_sources(pair)),
         *_tuple_source("ctx.held", [f"(ref(o{i}), o{i}._version)" for i in _held_results(pair)]),
-        *([f"        ctx.mark_non_differentiable({', '.join(f'o{i}' for i in plain)})"] if plain else []),
+        *([f"        ctx.mark_non_differentiable({', '.join(marked)})"] if marked else []),
         "        ctx.set_materialize_grads(False)",
         f"        return ({''.join(f'o{i}, ' for i in range(count))})",
         "",
@@ -279,12 +282,13 @@ def _result_sources(environment: dict[str, Any], pair: GradPair) -> list[str]:
 
 
 def _copies_back(pair: GradPair) -> list[str]:
-    """Kernels may have written an input's memory themselves: then they give the input."""
+    """Kernels may have written an input's memory themselves: then they give the input, and an autograd node nothing."""
     lines, counted = [], list(pair.counted)
     for mutation in pair.mutations:
         if not mutation.records_history:
             target, value = f"i{mutation.input}", f"outputs[{mutation.output}]"
-            lines.append(f"    if {value} is not {target}: {target}.data.copy_({value})")
+            unchanged = f"{value} is not None" if pair.backward is not None else f"{value} is not {target}"
+            lines.append(f"    if {unchanged}: {target}.data.copy_({value})")
             counted += [mutation.input] * mutation.count
     return lines + _counted(counted if pair.backward is None else [])
 

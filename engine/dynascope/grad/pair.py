@@ -195,6 +195,14 @@ class GradPair:
     """What a backward pass through all results finds changed, in eager, in the order in which it reads: `backward` reads it as it was."""
 
     @property
+    def written_inside(self) -> tuple[tuple[int, int], ...]:
+        """(input, forward output) of the mutations that the forward graph may make itself: the output is then the input. Not where autograd
+        stands between, which must see a result for itself, and not of what is kept for the backward pass."""
+        kept = {each.origin for each in (*self.saved, *self.watched)} | {InputItself(index) for index in self.gradient_inputs}
+        made = ((m.input, m.output) for m in self.mutations if not m.records_history)
+        return tuple(pair for pair in made if kept.isdisjoint((InputItself(pair[0]), Computed(pair[1]))))
+
+    @property
     def saved_bytes(self) -> int:
         """Bytes kept alive for the backward pass beyond the inputs."""
         kept = (s.layout for s in self.saved if isinstance(s.origin, Computed) and s.layout is not None)

@@ -45,7 +45,15 @@ from dynascope.schedule import emission, memory
 from dynascope.schedule.added_products import added_in_place
 from dynascope.schedule.collectives import is_wait
 from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
-from dynascope.schedule.inline_plan import buffers_seen_outside, inlined_buffers, numbers_of, reads_of, without_unused
+from dynascope.schedule.inline_plan import (
+    MANY_PLACES,
+    buffers_seen_outside,
+    guarded_reads,
+    inlined_buffers,
+    numbers_of,
+    reads_of,
+    without_unused,
+)
 from dynascope.schedule.last_writes import Mutations, written_last
 from dynascope.schedule.lengthening import lengthened
 from dynascope.schedule.reasons import (
@@ -54,6 +62,7 @@ from dynascope.schedule.reasons import (
     ExternBorder,
     OtherElements,
     OtherReducedDimensions,
+    ReducesGathered,
     Scattered,
     WouldWait,
     WrittenLast,
@@ -248,6 +257,8 @@ class _FusionState:
             return ComputedInPieces(producer, node.origin.node)
         if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY or _is_full(unit, node):
             return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
+        if node.kind == "reduction" and node.device.type == "cuda" and any(map(_gathers, unit.members)):
+            return ReducesGathered(producer, node.origin.node)
         before = self._before(node)
         if self._would_wait(unit, node):
             return WouldWait(producer, node.origin.node)
@@ -477,6 +488,11 @@ def _stored(state: _FusionState) -> frozenset[str]:
 
 def _is_full(unit: Unit, node: LoopNode) -> bool:
     return len(unit.buffers) > MOST_BUFFERS // 2 and len(unit.buffers.union(_made_by(node), reads_of(node))) > MOST_BUFFERS
+
+
+def _gathers(member: tuple[LoopNode, dict[Symbol, Index]]) -> bool:
+    """Whether each element is put together from many places."""
+    return guarded_reads(member[0]) >= MANY_PLACES
 
 
 def _alone_reason(other: Node, node: LoopNode) -> Reason:

@@ -30,6 +30,8 @@ CHEAP_COST = 4
 SMALL_SHARE = 8
 REPEATED_COST = 8
 REPEATED_TIMES = 8
+MANY_PLACES = 4
+"""Guarded reads for each element: windows, or parts of a concatenation."""
 LONGEST_BODY = 400
 """A chain longer than this is cut, so that kernels stay compilable and readable."""
 
@@ -55,6 +57,8 @@ class Weight:
     cost: int
     loads: int
     length: int
+    places: int
+    """How many reads are guarded."""
     checks: bool
     """Whether it may raise for an index: then each of its elements is computed somewhere."""
 
@@ -71,6 +75,7 @@ def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer
         cost_of(node) + sum(part.cost for part in parts),
         len(large) + sum(part.loads for part in parts),
         len(node.body) + sum(part.length for part in parts),
+        guarded_reads(node) + sum(part.places for part in parts),
         any(part.checks for part in parts) or node.device.type == "cpu" and any(isinstance(op, CheckIndex) for op in node.body),
     )
 
@@ -89,8 +94,15 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return True
     if len(using) != 1 or _is_widened_for_several(using[0], kept, readers):
         return False
-    times = max(iterations(reader) * _reads(reader, buffer) for reader in using) / max(nominal(buffer.elements), 1)
-    return weight.cost < REPEATED_COST or times <= REPEATED_TIMES
+    (reader,) = using
+    places = _reads(reader, buffer)
+    times = iterations(reader) * places / max(nominal(buffer.elements), 1)
+    if node.device.type == "cuda":
+        if weight.places >= MANY_PLACES and has_reduction(reader.body):
+            return False
+        if places > 1 and weight.loads > 1 and times > REPEATED_TIMES:
+            return False
+    return times <= REPEATED_TIMES or weight.cost < REPEATED_COST
 
 
 def _is_widened_for_several(reader: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]]) -> bool:
@@ -116,6 +128,10 @@ def _reads_all(reader: LoopNode, buffer: Buffer) -> bool:
     return any(
         nominal(product(symbol.extent for symbol in op.index.symbols())) >= least + (op.guard is not None) for op in loads
     )
+
+
+def guarded_reads(node: LoopNode) -> int:
+    return sum(isinstance(op, Load) and op.guard is not None for op in node.body)
 
 
 def cost_of(node: LoopNode) -> int:

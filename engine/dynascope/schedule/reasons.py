@@ -102,6 +102,25 @@ class ComputedInPieces(Reason):
 
 
 @dataclass(frozen=True)
+class ReducesGathered(Reason):
+    """A reduction would gather what it goes over from several places of memory, for each element, in each of its passes."""
+
+    code: ClassVar[str] = "reduces-gathered"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return (
+            f"Each element of {self.producer} is put together from several places, "
+            f"and {self.consumer} goes over all of them: they are put together once, in memory."
+        )
+
+    def remedy(self) -> str:
+        return "Nothing to change: as one kernel it would put them together again in each pass, with too few registers."
+
+
+@dataclass(frozen=True)
 class WouldWait(Reason):
     """Between the two lies a step that must run after one and before the other."""
 

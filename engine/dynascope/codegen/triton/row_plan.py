@@ -61,6 +61,9 @@ _SHORT_STEP, _STEP, _LONG_STEP = 16, 32, 64
 """Columns that a tile of rows walks down in a step: short ones leave registers to transcendental functions and to more programs; long
 ones save the steps in which programs that share no rows bring a maximum together."""
 
+_NARROWEST_ACROSS, _WIDEST_ACROSS = 16, 64
+"""Rows side by side of which several programs take parts: whole sectors of memory at least, no more than leave them registers."""
+
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
 
@@ -130,12 +133,13 @@ def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int)
 def _long_held_block(facts: GroupFacts, read_again: int) -> int:
     """A block for a row that is worth holding though it leaves few registers; else 0. `read_again` are bytes of each element.
 
-    More elements than threads have registers for are held in pairs, which takes that they are read as such and that some of the block
-    is empty: else a row is spilled, at many times the cost of reading it again.
+    More elements than threads have registers for are held in pairs, which takes that they are read as such, that their places need no
+    division, and that some of the block is empty: else a row is spilled, at many times the cost of reading it again.
     """
     columns = facts.group.column_count
     block = _held_block(columns, _LONG_HELD_BYTES // max(read_again, facts.widest_itemsize, 2))
-    if block > _LONG_HELD_BYTES // 4 and (not _is_in_whole_sectors(facts) or columns > block * 7 // 8):
+    divides = sum(not is_constant(symbol.extent, 1) for symbol in facts.group.columns) > 1
+    if block > _LONG_HELD_BYTES // 4 and (divides or not _is_in_whole_sectors(facts) or columns > block * 7 // 8):
         return 0
     return block
 
@@ -230,7 +234,27 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
             parts = min(parts, columns // (2 * column_block))
         if parts > 1 and _is_long(columns, 4 * column_block):
             return _split(columns, row_block, column_block, _warps_across(row_block * column_block), parts)
+    if programs < 2 * device.multiprocessors and (gathered := _gathered_across(facts, sweeps, device)) is not None:
+        return gathered
     return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
+
+
+def _gathered_across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
+    """As `_gathered`, for tiles of as many rows as leave every multiprocessor two programs."""
+    rows, columns, most = facts.group.row_count, facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
+    varies = isinstance(rows, Size) or isinstance(columns, Size)
+    if varies or sweeps <= 1 or most < 2 or rows >= MOST_TICKETS or any(isinstance(o, Scan) for o in facts.body):
+        return None
+    row_block = min(_WIDEST_ACROSS, power_of_two(rows))
+    while row_block > _NARROWEST_ACROSS and -(-rows // row_block) * most < 2 * device.multiprocessors:
+        row_block //= 2
+    column_block = _TILE_ELEMENTS // row_block
+    parts = min(most, columns // (2 * column_block))
+    if parts < 2:
+        return None
+    blocks = -(-columns // column_block)
+    steps = -(-blocks // parts)
+    return RowPlan("gathered", row_block, column_block, _warps_across(_TILE_ELEMENTS), steps, -(-blocks // steps))
 
 
 def _warps_across(elements: int) -> int:
