@@ -28,7 +28,7 @@ from dynascope.dependent_results import (
     without_a_way,
 )
 from dynascope.frame import hook
-from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate
+from dynascope.grad import Backends, DifferentiationRefused, GradOptions, GradPair, bridge, differentiate, saved_alone
 from dynascope.grad.options import Level
 from dynascope.grad.pair import InputItself
 from dynascope.grad.reasons import LateNumberNeeded, OutputNotReproducible, UnsupportedDevice, VaryingNumberNeeded
@@ -172,7 +172,7 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
     else:
         graphs = [(pair.forward, example_inputs), (pair.backward, None)]
         forward, *others = compile_together(
-            [made for made in graphs if made[0] is not None], options, clock, pair.written_inside, _is_read()
+            [made for made in graphs if made[0] is not None], options, clock, pair.written_inside, _is_read(), saved_alone(pair)
         )
         backward = others[0] if others else None
     backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)

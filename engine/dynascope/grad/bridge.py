@@ -221,6 +221,17 @@ def _saved_source(saved: Saved, pair: GradPair, views: dict[int, fx.Node]) -> st
     return f"o{sharing}.as_strided({own}.shape, {own}.stride(), {own}.storage_offset())"
 
 
+def saved_alone(pair: GradPair) -> tuple[tuple[int, int], ...]:
+    """(forward output, its place among what is saved) of tensors that the backward pass alone sees: they share no memory with what the
+    program gets."""
+    if pair.backward is None:
+        return ()
+    nodes = _output_nodes(pair)
+    seen = {root_of(node) for node in nodes[: pair.visible_count] if isinstance(node, fx.Node)}
+    computed = ((s.origin.index, place) for place, s in enumerate(pair.saved) if isinstance(s.origin, Computed) and s.layout is not None)
+    return tuple((index, place) for index, place in computed if index >= pair.visible_count and root_of(nodes[index]) not in seen)
+
+
 def _view_outputs(pair: GradPair) -> dict[int, fx.Node]:
     """Outputs that are views inside the graph. Autograd forbids changing such outputs in place; eager does not."""
     nodes = _output_nodes(pair)[: pair.visible_count]

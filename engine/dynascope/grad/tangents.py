@@ -142,6 +142,8 @@ class Otherwise:
         if (overwritten := first_read(partial.overwritten, self.pair, ctx)) is not None:
             raise overwritten_error(overwritten, values, self.pair, ctx)
         saved = self._saved(ctx, pattern, partial)
+        if run is not self.run_backward:
+            saved = [_as_planned(value, place.layout) for value, place in zip(saved, self.pair.saved, strict=True)]
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
@@ -267,6 +269,12 @@ def _is_batched(tangent: torch.Tensor) -> bool:
 
 def _dense(tangent: Any) -> Any:
     return tangent if tangent is None or tangent.layout is torch.strided else tangent.to_dense()
+
+
+def _as_planned(value: Any, layout: Layout | None) -> Any:
+    """What is saved may lie as the usual backward pass reads it, and not as the graphs say."""
+    is_other = layout is not None and not layout.varies and isinstance(value, torch.Tensor) and value.stride() != layout.strides
+    return _laid_out(value, layout) if is_other else value  # type: ignore[arg-type]
 
 
 def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:

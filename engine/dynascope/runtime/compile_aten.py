@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
@@ -28,6 +29,7 @@ from dynascope.runtime.timings import Timings
 
 if TYPE_CHECKING:
     from dynascope.codegen.kernels import KernelModule
+    from dynascope.loops.lower.channels_last import Turned
     from dynascope.schedule.last_writes import Mutations
 
 
@@ -72,20 +74,48 @@ def compile_together(
     clock: StageClock = nullcontext,
     mutations: Mutations = (),
     is_read: bool = True,
+    shared: Sequence[tuple[int, int]] = (),
 ) -> list[CompiledAten]:
     """Several graphs, such as a forward and its backward: while one is built, by the system's compiler or by workers, the next is
     generated. All but the first have a `call.with_list`.
 
     `mutations` are those of the first: (input, output) where the caller copies the output to the input. Such an output may be
-    the input itself, already written.
+    the input itself, already written. `shared` are outputs of the first and the inputs of the second that they are and nobody else sees:
+    they may lie otherwise than the graphs say.
     """
+    turned = _turned_pair(graphs[0][0], graphs[1][0], shared, options) if shared else None
     with ThreadPoolExecutor(len(graphs)) as threads:
         building = []
         for number, (graph, inputs) in enumerate(graphs):
-            finish = _begun(graph, inputs, options, clock, () if number else mutations, number > 0, is_read)
+            together = _Together(graphs[1 - number][0], partial(turned, number)) if turned is not None else None
+            finish = _begun(graph, inputs, options, clock, () if number else mutations, number > 0, is_read, together)
             building.append(threads.submit(finish))
         with clock("build"):
             return [each.result() for each in building]
+
+
+@dataclass(frozen=True)
+class _Together:
+    """What a graph has in common with another: how that lies follows from both."""
+
+    other: fx.GraphModule
+    turned: Callable[[], Turned]
+
+
+def _turned_pair(
+    forward: fx.GraphModule, backward: fx.GraphModule, shared: Sequence[tuple[int, int]], options: Any
+) -> Callable[[int], Turned] | None:
+    """How the two lie, found when one of them is lowered: not where an earlier process did that."""
+    if not any(getattr(node.meta.get("device"), "type", None) == "cuda" for node in forward.graph.nodes):
+        return None
+
+    @cache
+    def both() -> tuple[Turned, Turned]:
+        from dynascope.loops.lower.channels_last import turned_pair  # as what generates
+
+        return turned_pair(forward, backward, shared, options)
+
+    return lambda number: both()[number]
 
 
 def _begun(
@@ -96,16 +126,18 @@ def _begun(
     mutations: Mutations,
     empties_its_list: bool,
     is_read: bool,
+    together: _Together | None = None,
 ) -> Callable[[], CompiledAten]:
     """What is left to do when the kernels' text is there."""
     key = None
     if not is_read and _may_be_kept(options):
         with clock("lower"):
-            key = kept_graphs.key_of(graph, options, mutations, empties_its_list)
+            key = kept_graphs.key_of(graph, options, mutations, empties_its_list, None if together is None else together.other)
             kept = kept_graphs.load(key) if key is not None else None
         if kept is not None:
             return lambda: _built(graph, kept, options)
-    made = _generate(graph, example_inputs, options, clock, mutations, empties_its_list)
+    turned = None if together is None else together.turned
+    made = _generate(graph, example_inputs, options, clock, mutations, empties_its_list, turned)
     return lambda: _built(graph, made, options, key)
 
 
@@ -117,11 +149,17 @@ def _may_be_kept(options: Any) -> bool:
 
 
 def _generate(
-    graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock, mutations: Mutations, empties_its_list: bool
+    graph: fx.GraphModule,
+    example_inputs: Any,
+    options: Any,
+    clock: StageClock,
+    mutations: Mutations,
+    empties_its_list: bool,
+    turned: Callable[[], Turned] | None,
 ) -> KernelModule | Explanation:
     from dynascope.runtime.generate import generate  # half of the engine, of no use where an earlier process did it
 
-    return generate(graph, example_inputs, options, clock, mutations, empties_its_list)
+    return generate(graph, example_inputs, options, clock, mutations, empties_its_list, turned)
 
 
 def _built(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import fx
@@ -11,7 +12,7 @@ from dynascope.codegen.module import emit
 from dynascope.codegen.reasons import EmitError
 from dynascope.codegen.target import Target
 from dynascope.loops.lower import lower
-from dynascope.loops.lower.channels_last import turned_layouts
+from dynascope.loops.lower.channels_last import Turned, turned_layouts
 from dynascope.loops.lower.repeats import find_repeats
 from dynascope.loops.nodes import LoopProgram
 from dynascope.report.reason import Explanation
@@ -26,12 +27,18 @@ from dynascope.schedule.overwriting import overwriting
 
 
 def generate(
-    graph: fx.GraphModule, example_inputs: Any, options: Any, clock: StageClock, mutations: Mutations, empties_its_list: bool
+    graph: fx.GraphModule,
+    example_inputs: Any,
+    options: Any,
+    clock: StageClock,
+    mutations: Mutations,
+    empties_its_list: bool,
+    turned: Callable[[], Turned] | None = None,
 ) -> KernelModule | Explanation:
-    """The kernels' text; why there is none where a stage failed."""
+    """The kernels' text; why there is none where a stage failed. `turned` says what the graph and another share in other layouts."""
     value: Any = graph
     stages = (
-        ("lower", lambda g: _lowered(g, example_inputs, options)),
+        ("lower", lambda g: _lowered(g, example_inputs, options, turned() if turned is not None else turned_layouts(g, options))),
         ("fuse", lambda program: _fused(program, options, mutations)),
         ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
     )
@@ -48,10 +55,9 @@ def generate(
     return value
 
 
-def _lowered(graph: fx.GraphModule, example_inputs: Any, options: Any) -> LoopProgram:
+def _lowered(graph: fx.GraphModule, example_inputs: Any, options: Any, turned: Turned) -> LoopProgram:
     """Equal layers need not be turned in equal ways: where some are, all are lowered."""
-    turned = turned_layouts(graph, options)
-    return lower(graph, example_inputs, options, None if turned else find_repeats(graph), turned)
+    return lower(graph, example_inputs, options, None if turned.layouts else find_repeats(graph), turned)
 
 
 def _fused(program: LoopProgram, options: Any, mutations: Mutations) -> Schedule:

@@ -35,11 +35,18 @@ from dynascope.runtime.operator_texts import KINDS, NoText, operator_of, text_of
 FORMAT = 1
 """Raise it when the files' form changes."""
 NAMED: dict[str, type] = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}
+CONVOLVES = "convolution"
 LITERALS = (type(None), bool, int, float, str)
 
 
-def key_of(graph: fx.GraphModule, options: Any, mutations: Iterable[tuple[int, int]], takes_list: bool) -> str | None:
+def key_of(
+    graph: fx.GraphModule, options: Any, mutations: Iterable[tuple[int, int]], takes_list: bool, beside: fx.GraphModule | None = None
+) -> str | None:
+    """`beside` is the graph of the other pass, where it has a say in what is made: how what both share lies."""
     text = text_of(graph)
+    if beside is not None and text is not None and CONVOLVES in text:
+        other = text_of(beside)
+        text = None if other is None else f"{text}\n{other}"
     if text is None:
         return None
     devices = {torch.device(device) for node in graph.graph.nodes if (device := node.meta.get("device")) is not None}

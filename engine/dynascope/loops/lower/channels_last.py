@@ -1,6 +1,7 @@
 """Which results of a graph with convolutions lie in channels last on a GPU, though eager's do not.
 
-    turned_layouts(graph, options)  ->  {node: its layouts}; empty where nothing would be saved
+    turned_layouts(graph, options)                      ->  Turned({node: its layouts}); without any where nothing would be saved
+    turned_pair(forward, backward, saved, options)      ->  the same of both passes, which share what is saved
 
     x -> convolution -> relu -> convolution -> mean         x is turned once, and nothing is turned back
 
@@ -15,18 +16,21 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 
 from dynascope.loops.layouts import ResultLayout, channels_last, result_layouts
-from dynascope.loops.lower.rules import RULES
+from dynascope.loops.lower.rules import RULES, writes_in_place
 from dynascope.loops.lower.views import is_view
 
 aten = torch.ops.aten
 Layouts = dict[fx.Node, tuple[Any, ...]]
 
+CONVOLUTIONS = (aten.convolution.default, aten.convolution_backward.default)
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 MOST_ELEMENTS = 2**31 - 1
 """Of larger operands torch may choose other kernels, which know rows only."""
@@ -35,33 +39,73 @@ BESIDE_POINTWISE = frozenset(
     [
         *(aten.cat.default, aten.constant_pad_nd.default, aten._to_copy.default, aten.rsub.Tensor, aten.hardswish.default),
         *(aten.leaky_relu_backward.default, aten.max_pool2d_with_indices.default, aten.avg_pool2d.default),
+        *(aten.max_pool2d_with_indices_backward.default, aten.avg_pool2d_backward.default),
         *(aten.upsample_bilinear2d.default, aten.upsample_nearest2d.default, aten._upsample_nearest_exact2d.default),
     ]
 )
 """Rules whose results may lie as their operand does. Pointwise ones say of themselves that they are."""
 
 
-def turned_layouts(graph: fx.GraphModule, options: Any) -> Layouts:
-    nodes = list(graph.graph.nodes)
-    if options is not None and options.numerics == "strict" or not any(map(_is_convolution, nodes)):
-        return {}
-    if any("size" in node.meta or node.meta.get("layout") is not None for node in nodes) or not torch.backends.cudnn.enabled:
-        return {}
-    plan = _Plan()
-    for node in nodes:
+@dataclass(frozen=True)
+class Turned:
+    """`layouts` are those of results, and of inputs that come so; `loose` the outputs that may lie as they do, for the other pass."""
+
+    layouts: Layouts = field(default_factory=dict)
+    loose: frozenset[int] = frozenset()
+
+
+AS_EAGER = Turned()
+
+
+def turned_layouts(graph: fx.GraphModule, options: Any) -> Turned:
+    """Of a graph that no gradient leads through."""
+    plan = _planned(graph, options, _Plan())
+    return Turned(plan.layouts) if plan is not None and plan.copied <= WORTH * plan.saved else AS_EAGER
+
+
+def turned_pair(
+    forward: fx.GraphModule, backward: fx.GraphModule, saved: Collection[tuple[int, int]], options: Any
+) -> tuple[Turned, Turned]:
+    """`saved` are pairs of an output of the forward graph and the input of the backward graph that it becomes, which nobody else sees."""
+    loose = frozenset(output for output, _ in saved)
+    first = _planned(forward, options, _Plan(loose=loose))
+    if first is None:
+        return AS_EAGER, AS_EAGER
+    (outputs,), inputs = forward.graph.output_node().args, [node for node in backward.graph.nodes if node.op == "placeholder"]
+    given = {inputs[place]: first.layouts[outputs[output]] for output, place in saved if outputs[output] in first.layouts}
+    second = _planned(backward, options, _Plan(given))
+    if second is None or first.copied + second.copied > WORTH * (first.saved + second.saved):
+        return AS_EAGER, AS_EAGER
+    return Turned(first.layouts, loose), Turned(second.layouts)
+
+
+def _planned(graph: fx.GraphModule, options: Any, plan: _Plan) -> _Plan | None:
+    if options is not None and options.numerics == "strict" or not torch.backends.cudnn.enabled:
+        return None
+    if not convolves(graph) or writes_in_place(graph):
+        return None
+    if any("size" in node.meta or node.meta.get("layout") is not None for node in graph.graph.nodes):
+        return None
+    for node in graph.graph.nodes:
         plan.add(node)
-    return plan.layouts if plan.copied <= WORTH * plan.saved else {}
+    return plan
+
+
+def convolves(graph: fx.GraphModule) -> bool:
+    """Whether it has convolutions on a GPU."""
+    return any(map(_is_convolution, graph.graph.nodes))
 
 
 def _is_convolution(node: fx.Node) -> bool:
-    return node.target is aten.convolution.default and getattr(node.meta.get("device"), "type", None) == "cuda"
+    return node.target in CONVOLUTIONS and getattr(node.args[0].meta.get("device"), "type", None) == "cuda"
 
 
 class _Plan:
     """`saved` and `copied` are bytes."""
 
-    def __init__(self) -> None:
-        self.layouts: Layouts = {}
+    def __init__(self, given: Layouts | None = None, loose: frozenset[int] = frozenset()) -> None:
+        self.layouts: Layouts = dict(given or {})
+        self.loose = loose
         self.saved = 0
         self.copied = 0
         self._as_eager: set[fx.Node] = set()
@@ -69,7 +113,7 @@ class _Plan:
     def add(self, node: fx.Node) -> None:
         read = [operand for operand in node.all_input_nodes if operand in self.layouts]
         if node.op == "output":
-            self._copy(read)
+            self._copy([each for at, each in enumerate(node.args[0]) if at not in self.loose and each in read])
         elif node.op == "call_function" and (read or _is_convolution(node)):
             layouts = self._turned(node, read)
             if layouts is not None:
@@ -79,10 +123,8 @@ class _Plan:
 
     def _copy(self, nodes: list[fx.Node]) -> None:
         """What these hold is needed as eager's lies."""
-        for node in nodes:
-            while node.target is operator.getitem or is_view(node.target):
-                node = node.args[0]
-            if node not in self._as_eager:
+        for node in map(_holder, nodes):
+            if node not in self._as_eager and self.layouts[node] != result_layouts(node):
                 self._as_eager.add(node)
                 self.copied += _bytes(result_layouts(node))
 
@@ -90,7 +132,7 @@ class _Plan:
         if node.target is operator.getitem:
             return (self.layouts[read[0]][node.args[1]],)
         if _is_convolution(node):
-            return self._of_convolution(node)
+            return self._of_convolution(node) if node.target is aten.convolution.default else self._of_gradients(node)
         if is_view(node.target):
             return self._of_view(node, read)
         if node.target in BESIDE_POINTWISE or node.target in RULES and torch.Tag.pointwise in getattr(node.target, "tags", ()):
@@ -110,7 +152,21 @@ class _Plan:
             self.copied += _bytes((given,))
         if has_places:
             self.saved += _bytes((given, made))
-        return (ResultLayout(made.shape, channels_last(made.shape), made.dtype),)
+        return (_last(made),)
+
+    def _of_gradients(self, node: fx.Node) -> tuple[Any, ...] | None:
+        """Of a convolution's backward pass, where the forward pass turned its operand or the gradient comes so."""
+        gradient, x, weight, _, stride, *_ = node.args
+        (coming,), (given,), (taken,) = self._layouts_of(gradient), self._layouts_of(x), result_layouts(weight)
+        if coming.dtype not in TYPES or not (_may_be_turned(coming) and _may_be_turned(given)):
+            return None
+        if x not in self.layouts and gradient not in self.layouts:
+            return None
+        self.copied += _bytes(tuple(each for each in (coming, given) if each.strides != channels_last(each.shape)))
+        if math.prod(taken.shape[2:]) > 1 or any(step > 1 for step in stride):
+            self.saved += 2 * _bytes((coming, given))
+        own = result_layouts(node)
+        return (*(_last(each) if isinstance(each, ResultLayout) else each for each in own[:2]), own[2])
 
     def _of_view(self, node: fx.Node, read: list[fx.Node]) -> tuple[Any, ...] | None:
         """As torch takes it of memory that lies so; None where it would have to copy."""
@@ -146,7 +202,22 @@ class _Plan:
 
 def reads_as_eager(node: fx.Node) -> bool:
     """Whether a call whose result is not turned needs its operands as eager's lie, though it has a rule."""
-    return is_view(node.target) or node.target is aten.convolution.default
+    return is_view(node.target) or node.target in CONVOLUTIONS
+
+
+def _holder(node: fx.Node) -> fx.Node:
+    """What a copy is made of: for a view, of that which it is a view of."""
+    while node.op == "call_function":
+        if node.target is operator.getitem and not is_view(node.args[0].target):
+            return node
+        if node.target is not operator.getitem and not is_view(node.target):
+            return node
+        node = node.args[0]
+    return node
+
+
+def _last(layout: ResultLayout) -> ResultLayout:
+    return ResultLayout(layout.shape, channels_last(layout.shape), layout.dtype)
 
 
 def _bytes(layouts: tuple[Any, ...]) -> int:

@@ -42,6 +42,24 @@ def convolution(call: Lowering) -> Lowered | NotLowered:
     return Lowered((*nodes, *added.nodes), added.value)
 
 
+@rule(aten.convolution_backward.default)
+def convolution_backward(call: Lowering) -> Lowered | NotLowered:
+    if call.turned is None:
+        return NotLowered(LIBRARY)
+    nodes: list[Node] = []
+    names = ("_gradient", "_input", "_weight")
+    operands = [_lying_last(call, operand, name, nodes) for operand, name in zip(call.arguments[:3], names, strict=True)]
+    results = tuple(
+        Buffer(call.new_name(f"{call.node.name}_{position}"), layout.dtype, call.device, layout.shape, layout.strides)
+        if isinstance(layout, ResultLayout)
+        else None
+        for position, layout in enumerate(call.results)
+    )
+    arguments = (*operands, *call.arguments[3:])
+    nodes.append(ExternCall(call.new_name(f"call_{call.node.name}"), call.operator, arguments, {}, results, call.origin, LIBRARY))
+    return Lowered(tuple(nodes), tuple(result if result is None else view_of(result) for result in results))
+
+
 def _adds_before_it_rounds(x: TensorView, settings: list[Any], layout: ResultLayout) -> bool:
     """Whether it may be torch's own kernel for one channel at a time, which runs in rows only."""
     transposed, groups = settings[3], settings[-1]

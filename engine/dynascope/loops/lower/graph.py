@@ -24,7 +24,7 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     shaping,
     windows,
 )
-from dynascope.loops.lower.channels_last import Layouts, reads_as_eager
+from dynascope.loops.lower.channels_last import AS_EAGER, Turned, reads_as_eager
 from dynascope.loops.lower.exact import is_exact
 from dynascope.loops.lower.numbers import passed_as_number
 from dynascope.loops.lower.repeats import Repeats
@@ -38,11 +38,12 @@ from dynascope.loops.lower.rules import (
     Refused,
     copy_of,
     view_of,
+    writes_in_place,
 )
 from dynascope.loops.lower.views import is_view, view_result
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
 from dynascope.loops.numbers import HELPERS, RESERVED, number_name
-from dynascope.sizes import Root, Size, is_constant, leaves
+from dynascope.sizes import Root, Size, is_constant, leaves, same
 
 
 def lower(
@@ -50,7 +51,7 @@ def lower(
     example_inputs: Any = None,
     options: Any = None,
     repeats: Repeats | None = None,
-    turned: Layouts | None = None,
+    turned: Turned = AS_EAGER,
 ) -> LoopProgram:
     """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call.
 
@@ -58,8 +59,7 @@ def lower(
     than eager's.
     """
     is_strict = options is not None and options.numerics == "strict"
-    writes_in_place = _writes_in_place(graph)
-    state = _LoweringState(writes_in_place, _roots(graph), is_strict, {} if writes_in_place else turned or {})
+    state = _LoweringState(writes_in_place(graph), _roots(graph), is_strict, turned)
     stand_ins = repeats.stand_ins if repeats is not None else {}
     outputs: tuple[Any, ...] = ()
     for node in graph.graph.nodes:
@@ -73,7 +73,8 @@ def lower(
         elif node.op == "call_function":
             state.add_call(node)
         elif node.op == "output":
-            outputs = tuple(state.resolve(value, as_eager=True) for value in _flat_outputs(node.args[0]))
+            returned = enumerate(_flat_outputs(node.args[0]))
+            outputs = tuple(state.resolve(value, as_eager=place not in turned.loose) for place, value in returned)
     return LoopProgram(
         _name_of(graph), tuple(state.inputs), tuple(state.nodes), outputs, state.buffers, state.constants, repeats
     )
@@ -82,10 +83,10 @@ def lower(
 class _LoweringState:
     """What has been lowered so far: values of fx nodes, buffers by name, nodes in order."""
 
-    def __init__(self, writes_in_place: bool, roots: frozenset[str], is_strict: bool, turned: Layouts) -> None:
+    def __init__(self, writes_in_place: bool, roots: frozenset[str], is_strict: bool, turned: Turned) -> None:
         self.writes_in_place = writes_in_place
         self.is_strict = is_strict
-        self.turned = turned
+        self.turned = turned.layouts
         self.values: dict[fx.Node, Any] = {}
         self.as_eager: dict[fx.Node, Any] = {}
         """Of turned results copies that lie as eager's, made where they are first needed."""
@@ -121,7 +122,9 @@ class _LoweringState:
     def _as_eager(self, node: fx.Node) -> Any:
         """A turned result once more. Of a view it is the view of its base's copy."""
         if node not in self.as_eager:
-            if node.target is operator.getitem:
+            if node.op == "placeholder":
+                self.as_eager[node] = self._copied(node, result_layouts(node), "_as_eager")
+            elif node.target is operator.getitem:
                 self.as_eager[node] = self._as_eager(node.args[0])[node.args[1]]
             elif is_view(node.target):
                 self.as_eager[node] = view_result(self._lowering(node, as_eager=True))
@@ -134,7 +137,7 @@ class _LoweringState:
         call, values = self._lowering(node), self.values[node]
         copies = []
         for value, layout in zip(values if isinstance(values, tuple) else (values,), layouts, strict=True):
-            if isinstance(value, TensorView):
+            if isinstance(value, TensorView) and not same(value.strides, layout.strides):
                 copied, value = copy_of(call, value, layout.strides, suffix)
                 self._record(copied)
             copies.append(value)
@@ -144,7 +147,7 @@ class _LoweringState:
         if node.meta.get("size") is not None:
             self._add_root(node, node.meta["size"])
             return
-        (meta,) = result_layouts(node) if not isinstance(node.meta.get("val"), (list, tuple)) else (None,)
+        (meta,) = self.turned.get(node) or (result_layouts(node) if not isinstance(node.meta.get("val"), (list, tuple)) else (None,))
         name = self.new_name(node.name)
         if isinstance(meta, ResultLayout):
             is_aligned = not node.meta.get("misaligned", False)
@@ -256,13 +259,6 @@ class _LoweringState:
         self.nodes.append(node)
         for buffer in result_buffers(node):
             self.buffers[buffer.name] = buffer
-
-
-def _writes_in_place(graph: fx.GraphModule) -> bool:
-    """Whether some operator changes its operand. Loops assume that values never change: such a graph stays a sequence
-    of library calls, in the order of the program."""
-    schemas = (getattr(node.target, "_schema", None) for node in graph.graph.nodes)
-    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 def result_buffers(node: Node) -> tuple[Buffer, ...]:

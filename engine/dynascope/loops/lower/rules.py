@@ -168,3 +168,10 @@ def overloads_of(operator: Any) -> tuple[Any, ...]:
     if isinstance(operator, torch._ops.OpOverloadPacket):
         return tuple(getattr(operator, name) for name in operator.overloads() if "out" not in name.split("_"))
     return (operator,)
+
+
+def writes_in_place(graph: fx.GraphModule) -> bool:
+    """Whether some operator changes its operand. Loops assume that values never change: such a graph stays a sequence
+    of library calls, in the order of the program."""
+    schemas = (getattr(node.target, "_schema", None) for node in graph.graph.nodes)
+    return any(schema is not None and schema.is_mutable for schema in schemas)
