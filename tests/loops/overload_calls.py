@@ -91,6 +91,8 @@ def drawn(argument: Any, choose: random.Random) -> Any:
             return choose.random() < 0.5
         case "List[int]":
             return [choose.randint(-1, 3) for _ in range(choose.randint(0, 3))]
+        case "List[bool]":
+            return [choose.random() < 0.5 for _ in range(3)]
         case "str":
             return choose.choice(("none", "tanh"))
     raise TypeError(f"no value of {kind}")

@@ -169,3 +169,17 @@ def test_what_is_put_together_from_windows_is_reduced_by_another_kernel() -> Non
     assert [border.reason.code for border in found.borders if isinstance(border, NotFused)].count("reduces-gathered") == 1
     (result,) = run_schedule(found, [x, values, torch.ones_like(values), places])
     torch.testing.assert_close(result, pooled_gradient(x, values, torch.ones_like(values), places))
+
+
+def test_many_parts_side_by_side_are_joined_by_the_library() -> None:
+    """On a processor: each lane of a vector would look for its part."""
+
+    def joined(*parts):
+        return torch.cat(parts, 1) * 2
+
+    def joins(images) -> bool:
+        return any(isinstance(step, ExternCall) for step in schedule(joined, *images).steps)
+
+    images = [torch.randn(2, 3, 4, 4) for _ in range(5)]
+    last = [image.contiguous(memory_format=torch.channels_last) for image in images]
+    assert joins(last) and not joins(images) and not joins(last[:3])

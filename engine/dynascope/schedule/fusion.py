@@ -257,7 +257,7 @@ class _FusionState:
             return ComputedInPieces(producer, node.origin.node)
         if first.device != node.device or unit.size + len(node.body) > LARGEST_GROUP_BODY or _is_full(unit, node):
             return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
-        if node.kind == "reduction" and node.device.type == "cuda" and any(map(_gathers, unit.members)):
+        if node.kind == "reduction" and any(map(_gathers, unit.members)):
             return ReducesGathered(producer, node.origin.node)
         before = self._before(node)
         if self._would_wait(unit, node):

@@ -97,11 +97,10 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
     (reader,) = using
     places = _reads(reader, buffer)
     times = iterations(reader) * places / max(nominal(buffer.elements), 1)
-    if node.device.type == "cuda":
-        if weight.places >= MANY_PLACES and has_reduction(reader.body):
-            return False
-        if places > 1 and weight.loads > 1 and times > REPEATED_TIMES:
-            return False
+    if weight.places >= MANY_PLACES and has_reduction(reader.body):
+        return False
+    if places > 1 and weight.loads > 1 and times > REPEATED_TIMES:
+        return False
     return times <= REPEATED_TIMES or weight.cost < REPEATED_COST
 
 

@@ -240,13 +240,13 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
 
 
 def _gathered_across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
-    """As `_gathered`, for tiles of as many rows as leave every multiprocessor two programs."""
+    """As `_gathered`, for tiles of as many rows as leave every multiprocessor a program."""
     rows, columns, most = facts.group.row_count, facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
     varies = isinstance(rows, Size) or isinstance(columns, Size)
     if varies or sweeps <= 1 or most < 2 or rows >= MOST_TICKETS or any(isinstance(o, Scan) for o in facts.body):
         return None
     row_block = min(_WIDEST_ACROSS, power_of_two(rows))
-    while row_block > _NARROWEST_ACROSS and -(-rows // row_block) * most < 2 * device.multiprocessors:
+    while row_block > _NARROWEST_ACROSS and -(-rows // row_block) * most < device.multiprocessors:
         row_block //= 2
     column_block = _TILE_ELEMENTS // row_block
     parts = min(most, columns // (2 * column_block))

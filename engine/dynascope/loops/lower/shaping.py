@@ -15,6 +15,7 @@ from dynascope.sizes import is_constant, known
 
 aten = torch.ops.aten
 MOST_PARTS = 16
+MOST_ALONG_LANES = 3
 
 
 @rule(aten.reshape.default, aten.view_copy.default, aten.flatten.using_ints)
@@ -33,6 +34,8 @@ def concatenate(call: Lowering) -> Lowered | NotLowered:
     dimension = call.operand(1, "dim", 0) % len(call.results[0].shape)
     if len(parts) > MOST_PARTS:
         return NotLowered(f"more than {MOST_PARTS} parts")
+    if call.device.type == "cpu" and len(parts) > MOST_ALONG_LANES and is_constant(call.results[0].strides[dimension], 1):
+        return NotLowered(f"more than {MOST_ALONG_LANES} parts side by side, which lanes of one vector would look for one by one")
     nest = call.nest(call.results[0].shape)
     place = nest.index_value(nest.indices[dimension])
     dtype = call.results[0].dtype
