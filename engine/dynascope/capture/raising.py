@@ -83,7 +83,17 @@ OVERWRITES = frozenset(f"{name}_" for name in _OVERWRITES.split())
 def is_written_over(node: fx.Node, needed: Collection[fx.Node]) -> bool:
     """Whether a whole result is written over before anything reads it that is needed."""
     user = next((user for user in node.users if user in needed), None)
-    return user is not None and user.op == "call_method" and user.target in OVERWRITES and user.args[0] is node
+    return user is not None and user.op == "call_method" and overwrites(user) and user.args[0] is node
+
+
+def overwrites(node: fx.Node) -> bool:
+    """Whether a write reads nothing of what was there: by a method, `y[:] = x`, or `out=y`."""
+    if node.op == "call_method":
+        return node.target in OVERWRITES
+    if node.target is operator.setitem:
+        index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+        return all(each is ... or isinstance(each, slice) and each == slice(None) for each in index)
+    return "out" in node.kwargs
 
 
 _CLASSES_OF_FLOATS = frozenset({"isfinite", "isinf", "isnan", "isneginf", "isposinf"})
@@ -91,7 +101,9 @@ _CLASSES_OF_FLOATS = frozenset({"isfinite", "isinf", "isnan", "isneginf", "ispos
 
 def values_read(node: fx.Node) -> list[fx.Node]:
     """The inputs of which more is read than what they are: of the first one of `zeros_like`, `new_ones` and, for integers,
-    `isnan` nothing is."""
+    `isnan` nothing is, nor of what is counted as written."""
+    if node.target is torch.autograd.graph.increment_version:
+        return []
     read, name = node.all_input_nodes, operator_name(node)
     example = getattr(node.args[0], "meta", {}).get("example_value") if node.args else None
     is_of_integers = isinstance(example, torch.Tensor) and not (example.is_floating_point() or example.is_complex())
