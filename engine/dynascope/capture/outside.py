@@ -166,8 +166,9 @@ class Outside:
         return ConstantValue(fix(number.size), number.source)
 
     def _identity(self, object: Any, source: Source) -> Value:
-        if _is_bound_in_c(object) and isinstance(source, LocalSource) and resume_origin(self.machine.frames[0].code):
-            return self._method_in_c(object, source)  # bound in the part before, and anew by each call
+        if _is_bound_in_c(object) and not issubclass(type(object.__self__), torch.Tensor):
+            if isinstance(source, LocalSource) and resume_origin(self.machine.frames[0].code):
+                return self._method_in_c(object, source)  # bound in the part before, and anew by each call
         self.machine.guards.add(source, IdentityIs(object))
         return ConstantValue(object, source)
 
