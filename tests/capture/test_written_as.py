@@ -127,8 +127,22 @@ def in_one_that_is_given(x, rows):
     return y
 
 
+def in_one_that_is_copied_and_cleared(x, rows):
+    y = x[rows].exp()
+    z = y.clone()
+    z.view(-1).add_(x[0]).zero_()
+    return z
+
+
 @pytest.mark.parametrize(
-    "program", [in_a_tensor_that_is_turned, in_one_that_is_filled, in_one_that_is_assigned, in_one_that_is_given]
+    "program",
+    [
+        in_a_tensor_that_is_turned,
+        in_one_that_is_filled,
+        in_one_that_is_assigned,
+        in_one_that_is_given,
+        in_one_that_is_copied_and_cleared,
+    ],
 )
 def test_an_index_out_of_range_raises_though_nobody_reads_what_is_there(program):
     x, function = torch.ones(3), compiled(program)

@@ -25,7 +25,7 @@ from torch import fx
 from dynascope.capture.histories import storage_of
 from dynascope.capture.journal import Journal
 from dynascope.capture.numbers_read_last import read_where_needed
-from dynascope.capture.raising import is_written_over, overwrites, raises_unused, stops_device, values_read
+from dynascope.capture.raising import is_written_over, overwrites_all, raises_unused, stops_device, values_read
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
 from dynascope.meta_kernels.graph_modules import graph_module
@@ -249,19 +249,19 @@ class GraphBuilder:
         needed = {*outputs, *self.kept}
         given = [node for node, _, _ in self.placeholders]
         read = {storage_of(node) for node in (*outputs, *given)}
-        written_over: set[object] = set()
+        written_over: set[int | None] = set()  # memory all of which is written later, before anything reads it
         found: list[fx.Node] = []
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
             written = node.meta.get("writes", ())
-            if is_written_over(node, {*needed, *found}) and raises_unused(node):
-                found.append(self._behind(node, "clone", node.meta["example_value"]))
-            elif any(storage_of(each) in written_over for each in written) and raises_unused(node):
-                found.append(self._behind(node, "clone", written[0].meta["example_value"], of=written[0]))
+            made = written or (node,)
+            is_unread = not written_over.isdisjoint(map(storage_of, made))
+            if (is_unread or is_written_over(node, {*needed, *found})) and raises_unused(node):
+                found.append(self._behind(node, "clone", made[0].meta["example_value"], of=made[0]))
             elif node in needed:
-                if overwrites(node):
-                    written_over.update(map(storage_of, written))
+                if is_unread:
+                    continue
                 if written and not any(storage_of(each) in read for each in written):
                     if raises_unused(node):
                         found.append(written[0])
@@ -279,6 +279,10 @@ class GraphBuilder:
                 continue
             needed.update(values_read(node))
             read.update(map(storage_of, values_read(node)))
+            own = set(map(storage_of, made))
+            written_over.difference_update(set(map(storage_of, values_read(node))) - own)
+            if overwrites_all(node):
+                written_over.update(own)
         return found[::-1]
 
     def _for_its_error(self, node: fx.Node) -> fx.Node:

@@ -17,6 +17,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.autograd_functions import HOLDS_GRAPH, gradients
 from dynascope.capture.clocks import Reading
+from dynascope.capture.histories import storage_of
 from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.operators_called import TORCHS_OWN
 
@@ -94,6 +95,17 @@ def overwrites(node: fx.Node) -> bool:
         index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
         return all(each is ... or isinstance(each, slice) and each == slice(None) for each in index)
     return "out" in node.kwargs
+
+
+def overwrites_all(node: fx.Node) -> bool:
+    """Whether a write leaves nothing of what was in that memory, and nothing that it reads lies there."""
+    written = node.meta.get("writes", ())
+    if len(written) != 1 or not overwrites(node):
+        return False
+    example, memory = written[0].meta["example_value"], storage_of(written[0])
+    if example.numel() * example.element_size() < example.untyped_storage().nbytes():
+        return False
+    return all(other is written[0] or storage_of(other) != memory for other in node.all_input_nodes)
 
 
 _CLASSES_OF_FLOATS = frozenset({"isfinite", "isinf", "isnan", "isneginf", "isposinf"})
