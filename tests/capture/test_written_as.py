@@ -134,6 +134,28 @@ def in_one_that_is_copied_and_cleared(x, rows):
     return z
 
 
+class Unread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, rows):
+        x[rows]
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2, None
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize(
+    "program", [lambda x, rows: Unread.apply(x, rows), lambda x, rows: torch.func.grad(lambda y: (y[rows], (y * y).sum())[1])(x)]
+)
+def test_so_it_does_in_a_graph_of_its_own(program):
+    x, function = torch.ones(3), compiled(program)
+    torch.testing.assert_close(function(x, torch.tensor([2])), program(x, torch.tensor([2])))
+    with pytest.raises(IndexError):
+        function(x, torch.tensor([4]))
+
+
 @pytest.mark.parametrize(
     "program",
     [

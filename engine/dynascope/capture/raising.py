@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -246,6 +246,17 @@ def raises_unused(node: fx.Node) -> bool:
     if node.target in _PLACES or divides_integers(node) or any(part in name for part in LOOKS):
         return True
     return bool(values_read(node)) and not only_computes(name)
+
+
+def raises_unread(nodes: Sequence[fx.Node], outputs: Collection[fx.Node]) -> bool:
+    """Whether one of the nodes can raise and none of these outputs comes of it: a graph of its own would leave it out."""
+    read = set(outputs)
+    for node in reversed(nodes):
+        if node in read or node.meta.get("writes"):
+            read.update(node.all_input_nodes)
+        elif raises_unused(node):
+            return True
+    return False
 
 
 def stops_device(node: fx.Node) -> bool:
