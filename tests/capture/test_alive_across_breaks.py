@@ -3,9 +3,11 @@
 The break is `is_nonzero()`, in the middle of each program; eager's results decide, and what the program sees of its own iterators.
 """
 
+import collections
 import collections.abc
 import contextlib
 import heapq
+import io
 import itertools
 import sys
 import threading
@@ -512,3 +514,24 @@ def test_iterators_over_what_a_list_got_before_the_break(program):
         assert_same(program(theirs, iter([7]) if program is over_a_list_that_grew else iter(theirs), X),
                     function(ours, iter([7]) if program is over_a_list_that_grew else iter(ours), X))  # fmt: skip
         assert ours == theirs
+
+
+@pytest.mark.may_break
+def test_a_method_that_waits_for_its_argument_is_known_by_its_object():
+    """Each call binds it anew: told by its identity it would be compiled again each time."""
+    window, written = collections.deque(maxlen=3), io.StringIO()
+
+    def function(x):
+        window.append(print(end="") or x.shape[0])
+        written.write(str(print(end="")))
+        return x * len(window)
+
+    recorder = recording.Recorder()
+    recording.use(recorder)
+    try:
+        call = dynascope.compile(function, backend="eager")
+        results = [call(X).sum().item() for _ in range(9)]
+    finally:
+        recording.use(None)
+    assert results[2:] == [X.sum().item() * 3] * 7 and list(window) == [2, 2, 2]
+    assert sum(len(function.entries) for function in recorder.report().functions) <= 7

@@ -65,6 +65,15 @@ def one_that_is_deleted_before_a_break(x):
     return y + len(log)
 
 
+def one_that_says_when_between_two_effects(x):
+    log = []
+    owner = Owner(log)
+    y = x * 2
+    del owner
+    log.append("after")
+    return y + log.index("after")
+
+
 def one_that_is_known_by_a_weak_set_alone(x):
     watcher = Watcher()
     watchers.add(watcher)
@@ -89,6 +98,7 @@ FUNCTIONS = [
     an_object_that_says_when_it_ends,
     owners_in_a_list,
     one_that_is_deleted_before_a_break,
+    one_that_says_when_between_two_effects,
     one_that_is_known_by_a_weak_set_alone,
     one_that_an_inner_function_adds,
 ]

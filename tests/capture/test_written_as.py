@@ -100,6 +100,79 @@ def test_an_index_out_of_range_raises_though_its_result_is_written_over(rows):
             function(x)
 
 
+def in_a_tensor_that_is_turned(x, rows):
+    y = x.gather(0, rows)
+    y.unsqueeze_(0)
+    return x
+
+
+def in_one_that_is_filled(x, rows):
+    y = x * 0
+    y.view(-1).index_fill_(0, rows, 1)
+    y.zero_()
+    return y
+
+
+def in_one_that_is_assigned(x, rows):
+    y = x * 0
+    y[rows] = 1
+    y[:] = 2
+    return y
+
+
+def in_one_that_is_given(x, rows):
+    y = torch.zeros(1)
+    torch.index_select(x, 0, rows, out=y)
+    y.copy_(x[0])
+    return y
+
+
+def in_one_that_is_copied_and_cleared(x, rows):
+    y = x[rows].exp()
+    z = y.clone()
+    z.view(-1).add_(x[0]).zero_()
+    return z
+
+
+class Unread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, rows):
+        x[rows]
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2, None
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize(
+    "program", [lambda x, rows: Unread.apply(x, rows), lambda x, rows: torch.func.grad(lambda y: (y[rows], (y * y).sum())[1])(x)]
+)
+def test_so_it_does_in_a_graph_of_its_own(program):
+    x, function = torch.ones(3), compiled(program)
+    torch.testing.assert_close(function(x, torch.tensor([2])), program(x, torch.tensor([2])))
+    with pytest.raises(IndexError):
+        function(x, torch.tensor([4]))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        in_a_tensor_that_is_turned,
+        in_one_that_is_filled,
+        in_one_that_is_assigned,
+        in_one_that_is_given,
+        in_one_that_is_copied_and_cleared,
+    ],
+)
+def test_an_index_out_of_range_raises_though_nobody_reads_what_is_there(program):
+    x, function = torch.ones(3), compiled(program)
+    torch.testing.assert_close(function(x, torch.tensor([2])), program(x, torch.tensor([2])))
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        function(x, torch.tensor([4]))
+
+
 def test_types_are_tried_where_the_tensors_are():
     half = torch.empty(3, dtype=torch.bfloat16, device="meta")
     assert re.search("Half, Float", check_types(torch.complex, (half, half), {}, torch.device("cpu")).text)

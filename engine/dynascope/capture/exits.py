@@ -172,6 +172,7 @@ class StepWriter:
             raise StepRefused(None)
         kinds = {slot.kind for slot in self.shapes[self.state.instruction]}
         if SlotKind.PREVIOUS_EXCEPTION in kinds or self.state.instruction.operation in (
+            "PUSH_EXC_INFO",  # what it sets would stay set when the step's frame is gone
             "RERAISE",
             "SEND",
             "YIELD_VALUE",

@@ -25,7 +25,7 @@ from torch import fx
 from dynascope.capture.histories import storage_of
 from dynascope.capture.journal import Journal
 from dynascope.capture.numbers_read_last import read_where_needed
-from dynascope.capture.raising import is_written_over, raises_unused, stops_device, values_read
+from dynascope.capture.raising import is_written_over, overwrites_all, raises_unused, stops_device, values_read
 from dynascope.capture.unused import may_go
 from dynascope.guards.source import Source
 from dynascope.meta_kernels.graph_modules import graph_module
@@ -249,14 +249,19 @@ class GraphBuilder:
         needed = {*outputs, *self.kept}
         given = [node for node, _, _ in self.placeholders]
         read = {storage_of(node) for node in (*outputs, *given)}
+        written_over: set[int | None] = set()  # memory all of which is written later, before anything reads it
         found: list[fx.Node] = []
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
                 continue
-            if is_written_over(node, {*needed, *found}) and raises_unused(node):
-                found.append(self._behind(node, "clone", node.meta["example_value"]))
+            written = node.meta.get("writes", ())
+            made = written or (node,)
+            is_unread = not written_over.isdisjoint(map(storage_of, made))
+            if (is_unread or is_written_over(node, {*needed, *found})) and raises_unused(node):
+                found.append(self._behind(node, "clone", made[0].meta["example_value"], of=made[0]))
             elif node in needed:
-                written = node.meta.get("writes", ())
+                if is_unread:
+                    continue
                 if written and not any(storage_of(each) in read for each in written):
                     if raises_unused(node):
                         found.append(written[0])
@@ -274,6 +279,10 @@ class GraphBuilder:
                 continue
             needed.update(values_read(node))
             read.update(map(storage_of, values_read(node)))
+            own = set(map(storage_of, made))
+            written_over.difference_update(set(map(storage_of, values_read(node))) - own)
+            if overwrites_all(node):
+                written_over.update(own)
         return found[::-1]
 
     def _for_its_error(self, node: fx.Node) -> fx.Node:
@@ -281,11 +290,11 @@ class GraphBuilder:
         example = node.meta["example_value"]
         return self._behind(node, "detach", example.detach()) if example.requires_grad else node
 
-    def _behind(self, node: fx.Node, method: str, example: torch.Tensor) -> fx.Node:
-        """A method of what the node computes, called there. Its sizes may be numbers that are read off the node."""
+    def _behind(self, node: fx.Node, method: str, example: torch.Tensor, of: fx.Node | None = None) -> fx.Node:
+        """A method of what the node computes, or writes, called there. Its sizes may be numbers that are read off the node."""
         told = [user for user in node.users if "late" in user.meta and user.target == "size"]
         with self.graph.inserting_after(told[-1] if told else node):
-            made = self.call("call_method", method, (node,), {})
+            made = self.call("call_method", method, (of or node,), {})
         made.meta["user_stack"], made.meta["stack_trace"] = node.meta["user_stack"], node.meta["stack_trace"]
         self.describe(made, example, node.meta.get("device"))
         return made

@@ -12,15 +12,21 @@ the frame from break to break. Tensors do not: nobody notices their end but the 
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dynascope.capture.exits import FrameState
 from dynascope.capture.values import CellValue, ConstantValue, InstanceValue, TensorValue, Value
 from dynascope.frame.liveness import Liveness
+from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import CodeShape
+from dynascope.guards.source import LocalSource
+
+if TYPE_CHECKING:
+    from dynascope.capture.frames import Frame
 
 PLAIN = (int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Tensor, range, slice)
 PLAIN += (types.ModuleType, types.CodeType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -32,6 +38,18 @@ def end_is_seen(value: Value) -> bool:
     if value.source is None or isinstance(value, (ConstantValue, TensorValue)):
         return False
     return _can_be_noticed(getattr(value, "object", None))
+
+
+def ends_here(frames: Sequence[Frame], name: str) -> bool:
+    """Whether `del name` runs a finaliser of the program's: of an object that was made before a break, and that only this local is known
+    to hold. What a function was given its caller holds too."""
+    frame, value = frames[-1], frames[-1].slots[name]
+    origin = resume_origin(frame.code)
+    if len(frames) > 1 or origin is None or name not in origin.root.co_varnames or not isinstance(value.source, LocalSource):
+        return False
+    if sum(each is value for each in frame.slots.values()) > 1:
+        return False
+    return any("__del__" in vars(base) for base in type(getattr(value, "object", None)).__mro__)
 
 
 def _can_be_noticed(thing: Any) -> bool:

@@ -51,6 +51,7 @@ from dynascope.capture.values import (
     Value,
     own_dictionary,
 )
+from dynascope.frame.resume import resume_origin
 from dynascope.guards.guard import (
     DictionaryKeysAre,
     Equals,
@@ -68,6 +69,7 @@ from dynascope.guards.source import (
     ItemSource,
     KeyedItemSource,
     KeySource,
+    LocalSource,
     ModuleMemberSource,
     PlainTensorSource,
     Source,
@@ -164,6 +166,9 @@ class Outside:
         return ConstantValue(fix(number.size), number.source)
 
     def _identity(self, object: Any, source: Source) -> Value:
+        if _is_bound_in_c(object) and not issubclass(type(object.__self__), torch.Tensor):
+            if isinstance(source, LocalSource) and resume_origin(self.machine.frames[0].code):
+                return self._method_in_c(object, source)  # bound in the part before, and anew by each call
         self.machine.guards.add(source, IdentityIs(object))
         return ConstantValue(object, source)
 
@@ -516,10 +521,15 @@ def _is_method_in_c(object: Any) -> bool:
     if type(object) is not types.BuiltinMethodType:
         return False
     owner = object.__self__
-    entry = getattr(type(owner), object.__name__, None)
     is_tensor = issubclass(type(owner), torch.Tensor) and more_than_strides(owner) is None and owner.device.type != "meta"
     is_of_call = type(owner) in CONTAINERS or is_tensor or object.__name__ == "__exit__"
-    return is_of_call and isinstance(entry, types.MethodDescriptorType)
+    return is_of_call and _is_bound_in_c(object)
+
+
+def _is_bound_in_c(object: Any) -> bool:
+    if type(object) is not types.BuiltinMethodType:
+        return False
+    return isinstance(getattr(type(object.__self__), object.__name__, None), types.MethodDescriptorType)
 
 
 ORDERED_KEYS = type(collections.OrderedDict().keys())

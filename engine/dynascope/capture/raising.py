@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.autograd_functions import HOLDS_GRAPH, gradients
 from dynascope.capture.clocks import Reading
+from dynascope.capture.histories import storage_of
 from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.operators_called import TORCHS_OWN
 
@@ -83,7 +84,28 @@ OVERWRITES = frozenset(f"{name}_" for name in _OVERWRITES.split())
 def is_written_over(node: fx.Node, needed: Collection[fx.Node]) -> bool:
     """Whether a whole result is written over before anything reads it that is needed."""
     user = next((user for user in node.users if user in needed), None)
-    return user is not None and user.op == "call_method" and user.target in OVERWRITES and user.args[0] is node
+    return user is not None and user.op == "call_method" and overwrites(user) and user.args[0] is node
+
+
+def overwrites(node: fx.Node) -> bool:
+    """Whether a write reads nothing of what was there: by a method, `y[:] = x`, or `out=y`."""
+    if node.op == "call_method":
+        return node.target in OVERWRITES
+    if node.target is operator.setitem:
+        index = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+        return all(each is ... or isinstance(each, slice) and each == slice(None) for each in index)
+    return "out" in node.kwargs
+
+
+def overwrites_all(node: fx.Node) -> bool:
+    """Whether a write leaves nothing of what was in that memory, and nothing that it reads lies there."""
+    written = node.meta.get("writes", ())
+    if len(written) != 1 or not overwrites(node):
+        return False
+    example, memory = written[0].meta["example_value"], storage_of(written[0])
+    if example.numel() * example.element_size() < example.untyped_storage().nbytes():
+        return False
+    return all(other is written[0] or storage_of(other) != memory for other in node.all_input_nodes)
 
 
 _CLASSES_OF_FLOATS = frozenset({"isfinite", "isinf", "isnan", "isneginf", "isposinf"})
@@ -91,7 +113,9 @@ _CLASSES_OF_FLOATS = frozenset({"isfinite", "isinf", "isnan", "isneginf", "ispos
 
 def values_read(node: fx.Node) -> list[fx.Node]:
     """The inputs of which more is read than what they are: of the first one of `zeros_like`, `new_ones` and, for integers,
-    `isnan` nothing is."""
+    `isnan` nothing is, nor of what is counted as written."""
+    if node.target is torch.autograd.graph.increment_version:
+        return []
     read, name = node.all_input_nodes, operator_name(node)
     example = getattr(node.args[0], "meta", {}).get("example_value") if node.args else None
     is_of_integers = isinstance(example, torch.Tensor) and not (example.is_floating_point() or example.is_complex())
@@ -222,6 +246,17 @@ def raises_unused(node: fx.Node) -> bool:
     if node.target in _PLACES or divides_integers(node) or any(part in name for part in LOOKS):
         return True
     return bool(values_read(node)) and not only_computes(name)
+
+
+def raises_unread(nodes: Sequence[fx.Node], outputs: Collection[fx.Node]) -> bool:
+    """Whether one of the nodes can raise and none of these outputs comes of it: a graph of its own would leave it out."""
+    read = set(outputs)
+    for node in reversed(nodes):
+        if node in read or node.meta.get("writes"):
+            read.update(node.all_input_nodes)
+        elif raises_unused(node):
+            return True
+    return False
 
 
 def stops_device(node: fx.Node) -> bool:

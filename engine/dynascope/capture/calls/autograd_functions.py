@@ -23,6 +23,7 @@ from dynascope.capture.calls.tensors import apply_function
 from dynascope.capture.earlier import Earlier
 from dynascope.capture.histories import storage_of
 from dynascope.capture.protocols import attributes, gradient_requirements
+from dynascope.capture.raising import raises_unread
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -236,6 +237,8 @@ class Call:
         operands = [*(value.node for value in given), *lifted]
         by_argument = (g for value, g in zip(self.given, gradients, strict=True) if isinstance(value, TensorValue))
         for_operands = [g.node if isinstance(g, TensorValue) else None for g in by_argument] + [None] * len(lifted)
+        if raises_unread(forward, [*(value.node for value in tensors), *kept]):
+            raise self.cannot("an operator in it may raise, and nothing reads its result")
         unmarked = [id(self.machine.realize(value)) for value in self.context_tuple("non_differentiable").items]
         custom = CustomFunction(
             self.name,

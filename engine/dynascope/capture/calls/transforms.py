@@ -26,6 +26,7 @@ from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_m
 from dynascope.capture.calls.tensors import apply_function
 from dynascope.capture.effects import changed_items, changed_tail
 from dynascope.capture.histories import storage_of
+from dynascope.capture.raising import raises_unread
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -149,6 +150,8 @@ class Body:
         """The results of the node. `more` are inputs of the transform that the function does not see."""
         lifted = self.lifted(results)
         self.check_writes(lifted)
+        if raises_unread(self.nodes, [value.node for value in results]):
+            raise self.cannot("an operator in it may raise, and nothing reads its result")
         graph = copied(self.nodes, [*(value.node for value in self.inner), *lifted], [value.node for value in results])
         operands = [*self.inputs, *more]
         for node in self.nodes:

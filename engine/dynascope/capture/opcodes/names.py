@@ -10,6 +10,7 @@ from dynascope.capture.calls.objects import super_of
 from dynascope.capture.calls.python import DEBUGGERS
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.frames import Frame
+from dynascope.capture.lifetimes import ends_here
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attribute_changes, attributes
 from dynascope.capture.reasons import DebuggerCall, FirstImport, ForeignCall, ProgramRaises
@@ -58,11 +59,14 @@ def store_fast(machine: Machine, frame: Frame, instruction: Instruction) -> None
 
 @operation("DELETE_FAST")
 def delete_fast(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    if frame.slots.pop(instruction.value, None) is None:
+    if instruction.value not in frame.slots:
         raise machine.throw(
             UnboundLocalError,
             f"cannot access local variable {instruction.value!r} where it is not associated with a value",
         )
+    if ends_here(machine.frames, instruction.value):
+        raise Break(ForeignCall("del", f"`{instruction.value}` has a finaliser, which runs here"))
+    del frame.slots[instruction.value]
 
 
 @operation("MAKE_CELL")
