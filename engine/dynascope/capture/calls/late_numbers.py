@@ -22,6 +22,7 @@ from dynascope.capture.calls import known_tensors, numbers_in_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import value_of
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.clocks import clock_among
 from dynascope.capture.metadata import META
 from dynascope.capture.reasons import TIME_DECIDES, DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
@@ -32,6 +33,7 @@ from dynascope.capture.values import (
     ConditionValue,
     ConstantValue,
     ListValue,
+    SliceValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
@@ -149,6 +151,58 @@ def with_numbers_for_places(machine: Machine, arguments: list[Value]) -> list[Va
     if None in found or all(one is other for one, other in zip(found, places, strict=True)):
         return None
     return [container, TupleValue(tuple(found)) if isinstance(key, TupleValue) else found[0], *rest]
+
+
+def with_numbers_for_bounds(machine: Machine, arguments: list[Value]) -> list[Value] | None:
+    """A subscript whose slices have numbers for their bounds where the program has tensors without dimensions (`x[i : i + 4]`), as torch
+    reads them; None where there is none, or it stays a break."""
+    container, key, *rest = arguments
+    found = number_key(machine, key)
+    return None if found is None else [container, found, *rest]
+
+
+def number_key(machine: Machine, key: Value, of_places: bool = False) -> Value | None:
+    """The subscript with numbers for tensors in its slices; with `of_places` for those that stand alone too."""
+    key, read = machine.realize(key), {}
+
+    def number(value: Value) -> Value:
+        value = machine.realize(value)
+        return read_number(machine, value, read) if isinstance(value, TensorValue) and is_place(value.example) else value
+
+    def part(value: Value) -> Value:
+        value = machine.realize(value)
+        if isinstance(value, SliceValue):
+            return SliceValue(tuple(map(number, value.parts)))
+        return number(value) if of_places else value
+
+    made = TupleValue(tuple(map(part, key.items))) if isinstance(key, TupleValue) else part(key)
+    return made if read and None not in read.values() else None
+
+
+def read_number(machine: Machine, tensor: TensorValue, read: dict[torch.fx.Node, Value | None]) -> Value:
+    """What `int(tensor)` gives. Of `i` and `i + 4` one is read, so that how far they lie apart is known; `read` has what was read."""
+    node, offset = tensor.node, 0
+    while (earlier := moved_from(node)) is not None:
+        node, offset = earlier[0], offset + earlier[1]
+    if node not in read:
+        base = tensor if node is tensor.node else TensorValue(node, node.meta["example_value"], tensor.device)
+        read[node] = number_of(machine, base)
+    found = read[node]
+    if found is None or not offset:
+        return found or NONE
+    return machine.sizes.compute(operator.add, (found, ConstantValue(offset))) or ConstantValue(machine.object_of(found) + offset)
+
+
+def moved_from(node: torch.fx.Node) -> tuple[torch.fx.Node, int] | None:
+    """The tensor that an integer was added to, with the integer; None of others, and of what has been written since."""
+    if node.target not in (operator.add, operator.sub) or not is_unwritten(node):
+        return None
+    one, other = node.args if node.target is operator.sub or isinstance(node.args[0], torch.fx.Node) else node.args[::-1]
+    if type(other) is not int or not isinstance(one, torch.fx.Node) or not is_unwritten(one):
+        return None
+    example = one.meta["example_value"]
+    is_sum = example.dim() == 0 and example.dtype is torch.int64 and abs(other) < 2**32
+    return (one, other if node.target is operator.add else -other) if is_sum else None
 
 
 def counted_number(machine: Machine, tensor: TensorValue) -> Value | None:

@@ -158,6 +158,8 @@ def operation(
         known = numbers_in_tensors.with_numbers(machine, [*arguments, *keywords.values()])
         if known is None and name.strip("_") == "setitem":
             known = late_numbers.with_numbers_for_places(machine, arguments)
+        if known is None and name.strip("_") in SUBSCRIPTS:
+            known = late_numbers.with_numbers_for_bounds(machine, arguments)
         if known is None:
             raise
         keywords = dict(zip(keywords, known[len(arguments) :], strict=False))
