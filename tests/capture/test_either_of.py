@@ -18,6 +18,9 @@ ONE_GRAPH = {
     "types that differ": lambda a, b: max(a.double(), b) * 2,
     "not a number": lambda a, b: (max(a * float("nan"), b), max(b, a * float("nan"))),
     "an inactive root": lambda a, b: max((a.abs() * 0).sqrt() - 9, b.exp()),
+    "clipped": lambda a, b: [max(min(each, 1.5), -0.5) for each in (a, b)],
+    "kept in a list": lambda a, b: [each for rows in [[]] for each in (rows.append(max(a, b)), rows[0])][1:],
+    "of one kind": lambda a, b: (isinstance(max(a, b), torch.Tensor), max(a, 0.0) is None, a * 1),
     "rows of hinges": lambda a, b: max(0, 1 - a) + max(0, 1 + b),
 }
 BREAKS = {

@@ -611,7 +611,7 @@ def test_what_is_written_into_a_file_is_not_left_out(program, prover, tmp_path):
 
 
 def test_codes_are_counted_in_a_table_of_the_length_that_is_said(program, prover):
-    body = "    counts = torch.bincount(codes, minlength=4)\n    return usage * 0.9 + counts.float()\n"
+    body = "    counts = torch.bincount(codes, minlength=4)\n    return sum(usage[i] * n for i, n in enumerate(counts))\n"
     head = HEAD.replace("\n\n\n", "\n\nusage = torch.ones(4)\n\n\n")
     mended = mend(program(f"{head}def f(codes):\n{body}\n\nf(torch.tensor([0, 3, 3]))\n"), prover)
     (changed,) = mended.texts.values()

@@ -60,10 +60,18 @@ def extreme(machine: Machine, symbol: str, given: Sequence[Value]) -> Value:
 
 def condition_of(machine: Machine, answer: Value) -> TensorValue | None:
     """The truth of a comparison as a tensor of no dimensions; None where it is known, or cannot be a part of the graph."""
+    if isinstance(answer, EitherValue):
+        sides = [truth_of(machine, side) for side in (answer.first, answer.second)]
+        return None if None in sides else apply_function(machine, torch.where, [answer.condition, *sides], {})
     is_one = isinstance(answer, TensorValue) and answer.example.numel() == 1 and answer.instance is None
     if not is_one or known_number(machine, answer) is not None or not are_late_numbers_served(machine):
         return None
     return answer if answer.example.dim() == 0 else apply_method(machine, torch.Tensor.reshape, [answer, TupleValue(())], {})
+
+
+def truth_of(machine: Machine, answer: Value) -> Value | None:
+    is_known = isinstance(answer, ConstantValue) and type(answer.value) is bool
+    return answer if is_known else condition_of(machine, answer)
 
 
 def detached(machine: Machine, value: Value) -> Value:

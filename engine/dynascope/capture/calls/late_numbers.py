@@ -231,6 +231,12 @@ def number_at(
 
 
 def undecided(machine: Machine, relation: Relation) -> None:
+    """Where a count must be what it is at least (`torch.bincount(x, minlength=n * n).reshape(n, n)`), the graph asks, and raises otherwise."""
+    roots = relation.roots()
+    if len(roots) == 1 and roots[0].low > 1 and relation == relation_of("==", machine.sizes.scope.size(relation.left), roots[0].low):
+        number = SymbolicNumber(machine.sizes.scope.size(relation.left), machine.graph)
+        assume(machine, relation, machine.graph.late_number(operator.eq, (number.node, roots[0].low), True))
+        return
     if clock := clock_among(machine.graph.numbers, relation):
         raise Break(ForeignCall(clock, TIME_DECIDES))
     raise Break(DataDependentValue(machine.expression(), "item"))
@@ -273,11 +279,12 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
         if found is None or not are_served(machine) or not same_devices(operation):
             return None
         make, item, dimension, counted = found
-        example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, COUNT))
+        least = least_count(operation)
+        example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, least or COUNT))
     except (RuntimeError, IndexError):
         return None  # the operator itself says what is wrong
     known = counted_before(machine, operation, counted)
-    size = machine.sizes.late(int, COUNT, 0) if known is None else known
+    size = machine.sizes.late(int, least or COUNT, least) if known is None else known
     node = late_node(machine, *called(operation), example, operation.device(), LateResult((str(size),), make))
     value = results(machine, node, example, operation.device())
     if known is not None:
@@ -479,9 +486,24 @@ def of_unique(arguments: tuple, keywords: Mapping[str, Any], names: tuple[str, .
 
 
 def of_bincount(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
-    if len(arguments) != 1 or not keywords.keys() <= {"minlength"}:
+    weights, least = keywords.get("weights"), keywords.get("minlength", 0)
+    if len(arguments) != 1 or not keywords.keys() <= {"minlength", "weights"} or not isinstance(least, int):
         return None
-    return lambda arguments, keywords, count: indices(count), None, 0, None
+    if weights is not None and weights.requires_grad:  # an error in the backward pass
+        return None
+    return weighed, None, 0, None
+
+
+def weighed(arguments: tuple, keywords: Mapping[str, Any], count: int) -> torch.Tensor:
+    weights = keywords.get("weights")
+    kind = torch.long if weights is None else torch.float32 if weights.dtype is torch.float32 else torch.float64
+    return torch.empty(count, dtype=kind, device=META)
+
+
+def least_count(operation: Operation) -> int:
+    """How long its result is at least, and probably is: `torch.bincount(x, minlength=n * n).reshape(n, n)`."""
+    given = operation.keyword_values.get("minlength") if operation.name == "bincount" else None
+    return given.value if isinstance(given, ConstantValue) and type(given.value) is int and given.value > 1 else 0
 
 
 Found = tuple[Make, int | None, int, torch.Tensor | None]

@@ -330,6 +330,8 @@ class Operation:
             node.meta["writes"] = tuple(tensor.node for tensor in written)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
+        if isinstance(example, torch.Tensor):
+            self.machine.extents.fix_least(node)
         return self.result(node, example, device, written)
 
     def refuse_gradients(self, examples: list[Any]) -> None:

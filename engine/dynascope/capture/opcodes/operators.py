@@ -7,6 +7,7 @@ from typing import Any
 
 from dynascope.capture.calls import either_of
 from dynascope.capture.calls import numbers_and_text as known
+from dynascope.capture.calls.arguments import is_none
 from dynascope.capture.calls.containers import joined
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
@@ -76,6 +77,9 @@ def _asked(machine: Machine, frame: Frame, result: Any) -> Value:
 
 @operation("IS_OP")
 def is_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    if isinstance(frame.stack[-2], EitherValue) and is_none(frame.stack[-1]):
+        frame.pop_many(2)  # neither is
+        return boolean(instruction.value != "is")
     left, right = frame.pop_pair()
     return boolean(operators.is_same(machine, left, right) == (instruction.value == "is"))
 
