@@ -61,8 +61,17 @@ def test_a_write_to_an_argument_shows():
     def function(x):
         row = x * 1
         best = max(row[0], row[1])
-        row.mul_(2)
-        return best, best + 0
+        row *= max(x[0], x[1])
+        return best, best + 0, +best, row
 
     for x in (torch.tensor([1.0, 2.0]), torch.tensor([2.0, 1.0])):
         assert str(dynascope.compile(function, fullgraph=True)(x)) == str(function(x))
+
+
+def test_memory_that_is_written_and_read_is_torchs_error():
+    def function(x):
+        x *= max(x[0], x[1])
+        return x
+
+    with dynascope.expected("data-dependent-branch"), pytest.raises(RuntimeError, match="unsupported operation"):
+        dynascope.compile(function, backend="eager")(torch.ones(3))

@@ -129,7 +129,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     if type(thing) is PYBIND_METHOD and thing.__func__ in MEANINGS:  # what binds it has no hash
         thing = thing.__func__
     is_either = either_of.are_among((*arguments, *keywords.values()))
-    if is_either and (thing in (float, int) or is_asked_about(thing)):
+    if is_either and (thing is float or thing is int or is_asked_about(thing)):
         return either_of.called(machine, function, arguments, keywords)
     if machine.overriding.meets(arguments, keywords) and is_asked_about(thing):
         found = overriding.answer(machine, thing, arguments, keywords)

@@ -109,10 +109,32 @@ def applied(machine: Machine, function: Callable[..., Any], *values: Value) -> V
     return joined(machine, either, first, second)
 
 
+def binary(machine: Machine, symbol: str, left: Value, right: Value) -> Value:
+    """`left symbol right`. What writes to a tensor does so once."""
+    left = left if isinstance(left, EitherValue) else machine.realize(left)
+    if symbol.endswith("=") and isinstance(left, (EitherValue, TensorValue)):
+        is_apart = memory_of((left,)).isdisjoint(memory_of((right,)))
+        right = (in_one(machine, right) if is_apart else None) or machine.realize(right)
+        return machine.finish(operators.binary(machine, symbol, machine.realize(left), right))
+    return applied(machine, lambda one, other: operators.binary(machine, symbol, one, other), left, right)
+
+
 def joined(machine: Machine, either: EitherValue, first: Value, second: Value) -> Value:
     if isinstance(first, ConstantValue) and isinstance(second, ConstantValue) and first.value is second.value:
         return first
-    return alike(machine, either.condition, first, second) or EitherValue(either.condition, first, second, either.asked)
+    is_new = memory_of((first, second)).isdisjoint(memory_of((either,)))  # `+x` is x
+    made = alike(machine, either.condition, first, second) if is_new else None
+    return made or EitherValue(either.condition, first, second, either.asked)
+
+
+def memory_of(values: Iterable[Value]) -> set[int]:
+    found: set[int] = set()
+    for value in values:
+        if isinstance(value, EitherValue):
+            found |= memory_of((value.first, value.second))
+        elif isinstance(value, TensorValue):
+            found.add(value.example.untyped_storage()._cdata)
+    return found
 
 
 def leaves(value: Value) -> int:
@@ -160,8 +182,7 @@ def called(machine: Machine, function: Value, arguments: Arguments, keywords: Ke
         return called_with_each(machine, function, eithers, arguments, keywords)
     versions, doings = [each.example._version for each in stand_ins.values()], machine.doings()[1:]
     result = machine.call_now(function, *exchanged(stand_ins, arguments, keywords))
-    memory = {each.example.untyped_storage()._cdata for each in stand_ins.values()}
-    if any(each.example.untyped_storage()._cdata in memory for each in tensors_in([result])):
+    if not memory_of(stand_ins.values()).isdisjoint(memory_of(tensors_in([result]))):
         return called_with_each(machine, function, eithers, arguments, keywords)
     if doings != machine.doings()[1:] or versions != [each.example._version for each in stand_ins.values()]:
         eithers[0].realize()

@@ -231,7 +231,7 @@ def number_at(
 
 
 def undecided(machine: Machine, relation: Relation) -> None:
-    """Where a count must be what it is at least (`torch.bincount(x, minlength=n * n).reshape(n, n)`), the graph asks, and raises otherwise."""
+    """Where a count must be what it is at least (`torch.bincount(x, minlength=n).view(n)`), the graph asks, and raises otherwise."""
     roots = relation.roots()
     if len(roots) == 1 and roots[0].low > 1 and relation == relation_of("==", machine.sizes.scope.size(relation.left), roots[0].low):
         number = SymbolicNumber(machine.sizes.scope.size(relation.left), machine.graph)

@@ -29,9 +29,8 @@ from dynascope.frame.instructions import Instruction
 @operation("BINARY_OP")
 def binary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     right, left = frame.pop_unseen(), frame.pop_unseen()
-    writes = instruction.value.endswith("=")
-    if EitherValue in (type(left), type(right)) and not (writes and isinstance(left, EitherValue)):
-        return either_of.applied(machine, functools.partial(operators.binary, machine, instruction.value), left, right)
+    if EitherValue in (type(left), type(right)):
+        return either_of.binary(machine, instruction.value, left, right)
     left, right = (value if isinstance(value, TextValue) else machine.realize(value) for value in (left, right))
     return operators.binary(machine, instruction.value, left, right)
 
