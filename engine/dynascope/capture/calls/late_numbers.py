@@ -12,7 +12,7 @@ tensors of indices in place of masks.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -486,23 +486,29 @@ def of_unique(arguments: tuple, keywords: Mapping[str, Any], names: tuple[str, .
 
 
 def of_bincount(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
-    weights, least = keywords.get("weights"), keywords.get("minlength", 0)
-    if len(arguments) != 1 or not keywords.keys() <= {"minlength", "weights"} or not isinstance(least, int):
+    weights, least = told_of_counts(arguments, keywords)
+    if len(arguments) > 3 or not keywords.keys() <= {"minlength", "weights"} or not isinstance(least, int):
         return None
     if weights is not None and weights.requires_grad:  # an error in the backward pass
         return None
     return weighed, None, 0, None
 
 
+def told_of_counts(arguments: Sequence[Any], keywords: Mapping[str, Any], default: Any = 0) -> tuple[Any, Any]:
+    """The weights and the least length."""
+    told = dict(zip(("weights", "minlength"), arguments[1:], strict=False)) | dict(keywords)
+    return told.get("weights"), told.get("minlength", default)
+
+
 def weighed(arguments: tuple, keywords: Mapping[str, Any], count: int) -> torch.Tensor:
-    weights = keywords.get("weights")
+    weights, _ = told_of_counts(arguments, keywords)
     kind = torch.long if weights is None else torch.float32 if weights.dtype is torch.float32 else torch.float64
     return torch.empty(count, dtype=kind, device=META)
 
 
 def least_count(operation: Operation) -> int:
     """How long its result is at least, and probably is: `torch.bincount(x, minlength=n * n).reshape(n, n)`."""
-    given = operation.keyword_values.get("minlength") if operation.name == "bincount" else None
+    _, given = told_of_counts(operation.values, operation.keyword_values, NONE) if operation.name == "bincount" else (None, NONE)
     return given.value if isinstance(given, ConstantValue) and type(given.value) is int and given.value > 1 else 0
 
 
