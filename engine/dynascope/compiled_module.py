@@ -145,6 +145,13 @@ class CompiledModule(torch.nn.Module):
         """torch.compile asks for it, and then compiles the original."""
         return self.__dict__["_original"]
 
+    @property
+    def dynamo_ctx(self) -> Callable[[Callable], Callable]:
+        """What compiles other methods of the original as this compiles its `forward`: Lightning asks for it."""
+        state = self.__dict__
+        compile_call = state["_compile_call"]
+        return lambda function: function if compile_call is None else compile_call(function, state["_options"])
+
     def __prepare_scriptable__(self) -> torch.nn.Module:
         """torch.jit.script asks for it, and then reads the original."""
         return self.__dict__["_original"]
@@ -170,6 +177,10 @@ class CompiledModule(torch.nn.Module):
             super().__setattr__(name, value)
         elif name == "__class__":
             object.__setattr__(self, name, value)  # what it was read from: fully_shard makes a subclass of that
+        elif name == "_orig_mod":
+            if value is not self.__dict__["_original"]:  # accelerate takes wrappers off it
+                self.__dict__["_original"] = self.__dict__["_modules"]["_orig_mod"] = value
+                self._compile_forward()
         elif sys._getframe(1).f_globals is vars(_named_member_accessor):
             # torch.func.functional_call puts tensors in the place of parameters, by their names in the original.
             _named_member_accessor.swap_tensor(self.__dict__["_original"], name, value, allow_missing=True)

@@ -297,7 +297,7 @@ def describe(part: Part, scope: Scope) -> None:
         if late is None:
             continue
         worlds = worlds or Worlds(scope, of_floats=True)
-        asked = worlds.values if worlds.are_enough else []
+        asked = worlds.values if worlds.are_enough else [scope.hints] if scope.pinned() >= scope.roots.keys() else []
         is_fixed = not late.names and not any({"size", "sizes", "late"} & other.meta.keys() for other in node.all_input_nodes)
         try:
             results = [_made(node, late, values) for values in (asked if scope.roots and not is_fixed else [{}])]

@@ -109,6 +109,13 @@ def counted(x):
     return torch.bincount(x.view(-1).long().abs()) * 2, torch.unique_consecutive(x.round()) * 2
 
 
+def counted_in_a_table(x):
+    """The matrix of confusions, as measures of segmentation count it."""
+    one, other = (each.long().abs() % 3 for each in (x.view(-1) * 2, x.view(-1) * 5))
+    matrix = torch.bincount(3 * one + other, minlength=9).reshape(3, 3).float()
+    return matrix.diag() / matrix.sum(1), torch.bincount(one, weights=x.view(-1), minlength=3) + torch.ones(3)
+
+
 def repeated(x):
     return torch.repeat_interleave(x, (x[:, 0] > 0).long() + 1, dim=0) * 2
 
@@ -176,7 +183,7 @@ def masks_of_masks(x):
 
 
 SERVED = [scaled, returned, converted, listed, factories, placed, as_arguments, without_gradients, training_step, of_a_mask]
-SERVED += [of_one_mask_twice, of_a_mask_that_changes, of_rows, of_columns, nonzero, second_of_two, unique, counted]
+SERVED += [of_one_mask_twice, of_a_mask_that_changes, of_rows, of_columns, nonzero, second_of_two, unique, counted, counted_in_a_table]
 SERVED += [repeated, written, written_unread, set_to_nothing, drawn, unread, unread_and_empty, checked]
 SERVED += [masks_of_masks, made_and_written_by_another, written_by_another]
 

@@ -61,3 +61,27 @@ def test_they_are_eager_s(program, backend):
 @pytest.mark.parametrize("program", [cut, length, made])
 def test_they_break_nothing(program):
     dynascope.compile(program, backend="eager", fullgraph=True)(X, torch.tensor([1, 3]))
+
+
+def windows(x, at):
+    return torch.stack([x[i : i + 2] for i in at]), torch.stack([x[1 + i - 1 : i + 3] for i in at]).sum()
+
+
+def bound_moved(x, at):
+    end = at[0] + 2
+    at[0].add_(1)
+    y = x.clone()
+    y[at[0] : end] = 7
+    return y[:end], y[at[1] :].sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("program", [windows, bound_moved])
+def test_tensors_are_bounds(program, backend):
+    """As batches of text are taken: `torch.stack([data[i : i + length] for i in starts])`."""
+    data = torch.arange(99.0)
+    compiled = dynascope.compile(program, backend=backend, fullgraph=True)
+    for at in ([1, 3], [0, 2], [90, 0]):
+        assert repr(compiled(data, torch.tensor(at))) == repr(program(data, torch.tensor(at)))
+    with pytest.raises(RuntimeError, match="stack expects"):
+        dynascope.compile(windows, backend=backend)(data, torch.tensor([1, 98]))

@@ -406,3 +406,17 @@ def test_arrays_say_which_of_a_tensor_is_written():
         return y
 
     assert torch.equal(dynascope.compile(program, fullgraph=True)(X), program(X))
+
+
+def test_tokens_of_a_file_are_cut_and_converted():
+    """Unsigned types that torch does not compute with are moved in the graph, and left to NumPy where they are computed with."""
+    tokens = np.arange(60_000, 60_099, dtype=np.uint16)
+
+    def batch(starts):
+        return torch.stack([torch.from_numpy(tokens[i : i + 4].astype(np.int64)) for i in starts]), len(tokens)
+
+    compiled = dynascope.compile(batch, fullgraph=True)
+    for starts in ([0, 95], [5, 7]):
+        assert_alike(compiled(torch.tensor(starts)), batch(torch.tensor(starts)))
+    with dynascope.expected("foreign-call"):
+        assert_alike(dynascope.compile(lambda: (tokens * 2, tokens[:3] + 1))(), (tokens * 2, tokens[:3] + 1))

@@ -216,6 +216,14 @@ class Extents:
             self._keep_above(tensor, _shape, sizes)
             fix(sizes[dimension])
 
+    def fix_least(self, node: fx.Node) -> None:
+        """A count without which being what it is at least the call would raise is that: who counts in a table means its length."""
+        scope = self.machine.sizes.scope
+        counts = [name for name in scope.late if scope.roots[name].low > 1]
+        for name in set(counts) - scope.pinned() if counts and self._may_vary(node) else ():
+            if not self._asked(Worlds(scope, [name], {name: MANY_STEPS}), node, _shape):
+                fix(scope.root(name, scope.hints[name]))
+
     def _keep_length(self, node: fx.Node, length: int) -> bool:
         """Whether there are as many for numbers from some least to some largest one, which is then relied on."""
         scope = self.machine.sizes.scope

@@ -28,6 +28,8 @@ DTYPES = frozenset(
     (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
 )
 """Which NumPy and torch both have, and compute with alike: of arrays."""
+HELD = DTYPES | {torch.uint16, torch.uint32, torch.uint64}
+"""Besides, those that torch can only move and convert: tokens in a file are `uint16`."""
 _ufunc: type = type(None)
 _aggregates: frozenset[Any] = frozenset()
 _kinds: frozenset[type] = frozenset()

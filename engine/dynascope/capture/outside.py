@@ -381,7 +381,7 @@ class Outside:
         """An array of NumPy's, as the tensor that shares its memory."""
         place = ArraySource(source)
         tensor = tensor_of_array(object)
-        if tensor is None or tensor.dtype not in numpy_numbers.DTYPES:
+        if tensor is None or tensor.dtype not in numpy_numbers.HELD:
             return self._instance(object, source)
         self.guard_type(object, source)
         value = ArrayValue(self._tensor(tensor, place))

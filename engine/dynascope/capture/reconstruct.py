@@ -40,6 +40,7 @@ from dynascope.capture.values import (
     DescriptorValue,
     DictValue,
     DictViewValue,
+    EitherValue,
     FunctionValue,
     GeneratorValue,
     InferenceModeValue,
@@ -152,6 +153,10 @@ def is_beyond(value: IteratorValue) -> bool:
     Python's can stand no further than at the end of what is there."""
     items = value.items
     return isinstance(items, ListValue) and items.source is not None and value.position > len(items.original)
+
+
+def first_if(condition: torch.Tensor, first: Any, second: Any) -> Any:
+    return first if condition else second
 
 
 def iterator_at(iterable: Any, position: int) -> Any:
@@ -675,6 +680,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     SetValue: Rebuilder.make_set,
     SliceValue: Rebuilder.make_slice,
     TextValue: Rebuilder.make_text,
+    EitherValue: lambda self, value: self.call_constant(first_if, value.condition, value.first, value.second),
     DictViewValue: Rebuilder.make_view,
     IteratorValue: Rebuilder.make_iterator,
     ZipValue: Rebuilder.make_zip,

@@ -7,6 +7,7 @@
     InstanceValue    an object with attributes: the user's, or an nn.Module
     FunctionValue    a Python function that can be inlined
     TextValue        a text with numbers in it that may differ at the next call
+    EitherValue      one of two values, which only the run of the graph knows: `max(loss, 0.0)`
     LazyValue        something from outside that nothing has looked at yet: no guard so far
 
 Values that Python code can change are compared by identity, as their objects are, and changed only through the journal.
@@ -25,7 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.reasons import DataDependentBranch
 from dynascope.capture.set_orders import Change, SetRecipe, told
+from dynascope.capture.signals import Break
 from dynascope.guards.source import Source
 from dynascope.report.span import UserFrame
 from dynascope.sizes import Relation, Size
@@ -96,7 +99,27 @@ class TextValue(Value):
         return ConstantValue(with_numbers(self, lambda number: self.outside.specialize(number).value))
 
 
-UNSEEN = (LazyValue, TextValue)
+class EitherValue(Value):
+    """`first` where `condition`, a tensor of one bool, holds when the graph has run, and else `second`: that very object.
+
+    It can be moved, kept and returned. Who looks at it (`realize`) has to know which, but for what `calls/either_of.py` does to both.
+    """
+
+    __slots__ = ("asked", "condition", "first", "second")
+
+    def __init__(self, condition: TensorValue, first: Value, second: Value, asked: DataDependentBranch) -> None:
+        self.condition, self.first, self.second, self.asked, self.source = condition, first, second, asked, None
+
+    @property
+    def python_type(self) -> type:
+        """For reports: who decides by it looks at the value first."""
+        return self.first.python_type if self.first.python_type is self.second.python_type else object
+
+    def realize(self) -> Value:
+        raise Break(self.asked)
+
+
+UNSEEN = (LazyValue, TextValue, EitherValue)
 """What is looked into only where the program does."""
 
 

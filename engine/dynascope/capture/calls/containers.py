@@ -29,6 +29,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     DictViewValue,
+    EitherValue,
     InstanceValue,
     ListValue,
     SetValue,
@@ -55,13 +56,16 @@ def container_of(machine: Machine, value: Value) -> Value:
     return value
 
 
+MOVED = (TextValue, EitherValue)
+
+
 def method(*classes: type, moves: bool = False) -> Callable[[Any], Any]:
     """Registers `def name(machine, value, *arguments, **keywords)` as the method `name` of the classes. One that only `moves` what it is
-    given does not look into a text."""
+    given does not look into a text, or at what may be either of two."""
 
     def register(function: Any) -> Any:
         def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-            values = [each if moves and isinstance(each, TextValue) else machine.realize(each) for each in arguments]
+            values = [each if moves and isinstance(each, MOVED) else machine.realize(each) for each in arguments]
             values[0] = container_of(machine, values[0])
             try:
                 return function(machine, *values, **keywords)

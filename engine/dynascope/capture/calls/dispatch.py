@@ -19,7 +19,16 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.capture import numpy_numbers
-from dynascope.capture.calls import clock_calls, draws, known_tensors, numpy_calls, python, tensors_of_numbers, texts
+from dynascope.capture.calls import (
+    clock_calls,
+    draws,
+    either_of,
+    known_tensors,
+    numpy_calls,
+    python,
+    tensors_of_numbers,
+    texts,
+)
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.number_calls import number_call
@@ -119,6 +128,9 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     thing = function.value
     if type(thing) is PYBIND_METHOD and thing.__func__ in MEANINGS:  # what binds it has no hash
         thing = thing.__func__
+    is_either = either_of.are_among((*arguments, *keywords.values()))
+    if is_either and (thing is float or thing is int or is_asked_about(thing)):
+        return either_of.called(machine, function, arguments, keywords)
     if machine.overriding.meets(arguments, keywords) and is_asked_about(thing):
         found = overriding.answer(machine, thing, arguments, keywords)
         if found is not None:
@@ -127,7 +139,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         keywords = {name: overriding.plain(value) for name, value in keywords.items()}
     if is_accessor(thing):
         return accessed(machine, thing, arguments, keywords)
-    if not keywords and is_function_of_numbers(thing):
+    if not keywords and not is_either and is_function_of_numbers(thing):
         found = machine.sizes.compute(thing, [machine.realize(argument) for argument in arguments])
         if found is not None:
             return found

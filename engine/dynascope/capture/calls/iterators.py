@@ -8,7 +8,7 @@ import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.calls import equivalents
+from dynascope.capture.calls import either_of, equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
 from dynascope.capture.calls.number_calls import number_call
 from dynascope.capture.calls.pure import compute, fails_like
@@ -369,15 +369,12 @@ def extreme(machine: Machine, symbol: str, python: Any, arguments: Arguments, ke
     key = keywords.get("key", NONE)
     if not is_none(machine.realize(key)):
         return equivalents.enter(machine, python, [ListValue(list(given)), key])
+    if either_of.are_among(given):
+        return either_of.extreme(machine, symbol, given)
     numbers = [machine.realize(each) for each in given]
     if len(numbers) > 1 and (found := machine.sizes.compute(min if symbol == "<" else max, numbers)) is not None:
         return found
-    best = machine.realize(given[0])
-    for item in given[1:]:
-        item = machine.realize(item)
-        if truth(machine, machine.finish(operators.compare(machine, symbol, item, best))):
-            best = item
-    return best
+    return either_of.extreme(machine, symbol, numbers)
 
 
 @meaning(min)

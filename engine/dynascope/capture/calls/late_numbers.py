@@ -12,7 +12,7 @@ tensors of indices in place of masks.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from dynascope.capture.calls import known_tensors, numbers_in_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import value_of
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.clocks import clock_among
 from dynascope.capture.metadata import META
 from dynascope.capture.reasons import TIME_DECIDES, DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
@@ -32,6 +33,7 @@ from dynascope.capture.values import (
     ConditionValue,
     ConstantValue,
     ListValue,
+    SliceValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
@@ -151,6 +153,58 @@ def with_numbers_for_places(machine: Machine, arguments: list[Value]) -> list[Va
     return [container, TupleValue(tuple(found)) if isinstance(key, TupleValue) else found[0], *rest]
 
 
+def with_numbers_for_bounds(machine: Machine, arguments: list[Value]) -> list[Value] | None:
+    """A subscript whose slices have numbers for their bounds where the program has tensors without dimensions (`x[i : i + 4]`), as torch
+    reads them; None where there is none, or it stays a break."""
+    container, key, *rest = arguments
+    found = number_key(machine, key)
+    return None if found is None else [container, found, *rest]
+
+
+def number_key(machine: Machine, key: Value, of_places: bool = False) -> Value | None:
+    """The subscript with numbers for tensors in its slices; with `of_places` for those that stand alone too."""
+    key, read = machine.realize(key), {}
+
+    def number(value: Value) -> Value:
+        value = machine.realize(value)
+        return read_number(machine, value, read) if isinstance(value, TensorValue) and is_place(value.example) else value
+
+    def part(value: Value) -> Value:
+        value = machine.realize(value)
+        if isinstance(value, SliceValue):
+            return SliceValue(tuple(map(number, value.parts)))
+        return number(value) if of_places else value
+
+    made = TupleValue(tuple(map(part, key.items))) if isinstance(key, TupleValue) else part(key)
+    return made if read and None not in read.values() else None
+
+
+def read_number(machine: Machine, tensor: TensorValue, read: dict[torch.fx.Node, Value | None]) -> Value:
+    """What `int(tensor)` gives. Of `i` and `i + 4` one is read, so that how far they lie apart is known; `read` has what was read."""
+    node, offset = tensor.node, 0
+    while (earlier := moved_from(node)) is not None:
+        node, offset = earlier[0], offset + earlier[1]
+    if node not in read:
+        base = tensor if node is tensor.node else TensorValue(node, node.meta["example_value"], tensor.device)
+        read[node] = number_of(machine, base)
+    found = read[node]
+    if found is None or not offset:
+        return found or NONE
+    return machine.sizes.compute(operator.add, (found, ConstantValue(offset))) or ConstantValue(machine.object_of(found) + offset)
+
+
+def moved_from(node: torch.fx.Node) -> tuple[torch.fx.Node, int] | None:
+    """The tensor that an integer was added to, with the integer; None of others, and of what has been written since."""
+    if node.target not in (operator.add, operator.sub) or not is_unwritten(node):
+        return None
+    one, other = node.args if node.target is operator.sub or isinstance(node.args[0], torch.fx.Node) else node.args[::-1]
+    if type(other) is not int or not isinstance(one, torch.fx.Node) or not is_unwritten(one):
+        return None
+    example = one.meta["example_value"]
+    is_sum = example.dim() == 0 and example.dtype is torch.int64 and abs(other) < 2**32
+    return (one, other if node.target is operator.add else -other) if is_sum else None
+
+
 def counted_number(machine: Machine, tensor: TensorValue) -> Value | None:
     """The first element of a tensor of which an operator has said it: how many rows a packed batch has."""
     node = tensor.node
@@ -177,6 +231,12 @@ def number_at(
 
 
 def undecided(machine: Machine, relation: Relation) -> None:
+    """Where a count must be what it is at least (`torch.bincount(x, minlength=n).view(n)`), the graph asks, and raises otherwise."""
+    roots = relation.roots()
+    if len(roots) == 1 and roots[0].low > 1 and relation == relation_of("==", machine.sizes.scope.size(relation.left), roots[0].low):
+        number = SymbolicNumber(machine.sizes.scope.size(relation.left), machine.graph)
+        assume(machine, relation, machine.graph.late_number(operator.eq, (number.node, roots[0].low), True))
+        return
     if clock := clock_among(machine.graph.numbers, relation):
         raise Break(ForeignCall(clock, TIME_DECIDES))
     raise Break(DataDependentValue(machine.expression(), "item"))
@@ -219,11 +279,12 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
         if found is None or not are_served(machine) or not same_devices(operation):
             return None
         make, item, dimension, counted = found
-        example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, COUNT))
+        least = least_count(operation)
+        example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, least or COUNT))
     except (RuntimeError, IndexError):
         return None  # the operator itself says what is wrong
     known = counted_before(machine, operation, counted)
-    size = machine.sizes.late(int, COUNT, 0) if known is None else known
+    size = machine.sizes.late(int, least or COUNT, least) if known is None else known
     node = late_node(machine, *called(operation), example, operation.device(), LateResult((str(size),), make))
     value = results(machine, node, example, operation.device())
     if known is not None:
@@ -425,9 +486,30 @@ def of_unique(arguments: tuple, keywords: Mapping[str, Any], names: tuple[str, .
 
 
 def of_bincount(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
-    if len(arguments) != 1 or not keywords.keys() <= {"minlength"}:
+    weights, least = told_of_counts(arguments, keywords)
+    if len(arguments) > 3 or not keywords.keys() <= {"minlength", "weights"} or not isinstance(least, int):
         return None
-    return lambda arguments, keywords, count: indices(count), None, 0, None
+    if weights is not None and weights.requires_grad:  # an error in the backward pass
+        return None
+    return weighed, None, 0, None
+
+
+def told_of_counts(arguments: Sequence[Any], keywords: Mapping[str, Any], default: Any = 0) -> tuple[Any, Any]:
+    """The weights and the least length."""
+    told = dict(zip(("weights", "minlength"), arguments[1:], strict=False)) | dict(keywords)
+    return told.get("weights"), told.get("minlength", default)
+
+
+def weighed(arguments: tuple, keywords: Mapping[str, Any], count: int) -> torch.Tensor:
+    weights, _ = told_of_counts(arguments, keywords)
+    kind = torch.long if weights is None else torch.float32 if weights.dtype is torch.float32 else torch.float64
+    return torch.empty(count, dtype=kind, device=META)
+
+
+def least_count(operation: Operation) -> int:
+    """How long its result is at least, and probably is: `torch.bincount(x, minlength=n * n).reshape(n, n)`."""
+    _, given = told_of_counts(operation.values, operation.keyword_values, NONE) if operation.name == "bincount" else (None, NONE)
+    return given.value if isinstance(given, ConstantValue) and type(given.value) is int and given.value > 1 else 0
 
 
 Found = tuple[Make, int | None, int, torch.Tensor | None]

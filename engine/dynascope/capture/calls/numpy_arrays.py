@@ -21,7 +21,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import CPU
-from dynascope.capture.numpy_numbers import DTYPES, IS_THERE, is_spread, numpy
+from dynascope.capture.numpy_numbers import DTYPES, HELD, IS_THERE, is_spread, numpy
 from dynascope.capture.protocols import items, operators, tensor_data
 from dynascope.capture.reasons import ForeignCall, TorchCallFails
 from dynascope.capture.signals import Break
@@ -52,7 +52,7 @@ def foreign(machine: Machine, why: str = "NumPy's meaning of it is not torch's")
 def of_tensor(machine: Machine, value: Value) -> ArrayValue:
     """`x.numpy()`: the same memory."""
     tensor = machine.realize(value)
-    if not isinstance(tensor, TensorValue) or tensor.device != CPU or tensor.example.dtype not in DTYPES:
+    if not isinstance(tensor, TensorValue) or tensor.device != CPU or tensor.example.dtype not in HELD:
         raise foreign(machine, "an array of it cannot be part of a graph")
     if tensor.example.requires_grad or tensor.example.is_conj() or tensor.example.is_neg():
         raise Break(TorchCallFails(machine.expression(), "Can't call numpy() on Tensor that requires grad"))
@@ -117,7 +117,7 @@ def wrapped(machine: Machine, tensor: Value, like: Any, checks_shape: bool = Tru
         raise foreign(machine)
     value = ArrayValue(tensor, isinstance(like, numpy.generic))
     made = value.tensor.example
-    if dtype_of(like.dtype) is not made.dtype or value.tensor.device != CPU:
+    if dtype_of(like.dtype, HELD) is not made.dtype or value.tensor.device != CPU:
         raise foreign(machine)
     if checks_shape and (tuple(made.shape) != like.shape or not lies_alike(made, like)):
         raise foreign(machine)
@@ -129,13 +129,13 @@ def lies_alike(made: torch.Tensor, like: Any) -> bool:
     return made.numel() < 2 or all(size < 2 or one == other for size, one, other in zip(made.shape, made.stride(), steps, strict=True))
 
 
-def dtype_of(dtype: Any) -> torch.dtype | None:
+def dtype_of(dtype: Any, known: frozenset[torch.dtype] = DTYPES) -> torch.dtype | None:
     """torch's for NumPy's, of those that both compute with."""
     try:
         found = torch.from_numpy(numpy.empty(0, dtype)).dtype
     except (TypeError, ValueError):
         return None
-    return found if found in DTYPES else None
+    return found if found in known else None
 
 
 def converted(machine: Machine, value: Value, dtype: Any) -> TensorValue:
@@ -231,7 +231,7 @@ def unary(machine: Machine, op: Any, value: ArrayValue) -> ArrayValue:
 
 def item(machine: Machine, array: ArrayValue, key: Value) -> ArrayValue:
     """Numbers and slices give a part of the same memory, or a number; arrays of places and masks a copy, as in torch."""
-    key = machine.realize(key)
+    key = late_numbers.number_key(machine, key, of_places=True) or machine.realize(key)
     given = twin(array)
     if (backwards := turned(machine, array, key)) is not None:
         return backwards

@@ -48,6 +48,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     DictViewValue,
+    EitherValue,
     InstanceValue,
     ListValue,
     MutableValue,
@@ -97,6 +98,9 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 def isinstance_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if isinstance(arguments[0], TextValue):
         return boolean(is_subclass(machine, str, arguments[1]))
+    if isinstance(arguments[0], EitherValue):
+        answers = {isinstance_(machine, [each, arguments[1]], {}) for each in (arguments[0].first, arguments[0].second)}
+        return answers.pop() if len(answers) == 1 else arguments[0].realize()
     return boolean(is_instance(machine, machine.realize(arguments[0]), arguments[1]))
 
 

@@ -260,6 +260,12 @@ def is_pointwise(target: Callable) -> bool:
     return any(torch.Tag.pointwise in overload.tags for overload in _overloads(target))
 
 
+def is_repeatable(target: Callable) -> bool:
+    """Whether it is an operator that draws nothing, and so gives the same again."""
+    overloads = list(_overloads(target))
+    return bool(overloads) and not _draws(overloads)
+
+
 def single_operator(target: Callable) -> Callable | None:
     """What an operator over lists, as optimizers use them, does at each place of its lists; None for others."""
     name = getattr(_operator(target), "__name__", "")

@@ -158,6 +158,8 @@ def operation(
         known = numbers_in_tensors.with_numbers(machine, [*arguments, *keywords.values()])
         if known is None and name.strip("_") == "setitem":
             known = late_numbers.with_numbers_for_places(machine, arguments)
+        if known is None and name.strip("_") in SUBSCRIPTS:
+            known = late_numbers.with_numbers_for_bounds(machine, arguments)
         if known is None:
             raise
         keywords = dict(zip(keywords, known[len(arguments) :], strict=False))
@@ -328,6 +330,8 @@ class Operation:
             node.meta["writes"] = tuple(tensor.node for tensor in written)
             for tensor in written:
                 self.machine.note_tensor_write(tensor)
+        if isinstance(example, torch.Tensor):
+            self.machine.extents.fix_least(node)
         return self.result(node, example, device, written)
 
     def refuse_gradients(self, examples: list[Any]) -> None:

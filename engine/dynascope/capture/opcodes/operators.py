@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from dynascope.capture.calls import either_of
 from dynascope.capture.calls import numbers_and_text as known
+from dynascope.capture.calls.arguments import is_none
 from dynascope.capture.calls.containers import joined
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import items, large_dictionaries, operators
 from dynascope.capture.protocols.truth import truth
-from dynascope.capture.values import ConditionValue, ConstantValue, TensorValue, TextValue, TupleValue, Value, boolean
+from dynascope.capture.values import (
+    ConditionValue,
+    ConstantValue,
+    EitherValue,
+    TensorValue,
+    TextValue,
+    TupleValue,
+    Value,
+    boolean,
+)
 from dynascope.frame.instructions import Instruction
 
 
 @operation("BINARY_OP")
 def binary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     right, left = frame.pop_unseen(), frame.pop_unseen()
+    if EitherValue in (type(left), type(right)):
+        return either_of.binary(machine, instruction.value, left, right)
     left, right = (value if isinstance(value, TextValue) else machine.realize(value) for value in (left, right))
     return operators.binary(machine, instruction.value, left, right)
 
 
 @operation(*operators.UNARY)
 def unary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    return operators.unary(machine, operators.UNARY[instruction.operation], frame.pop())
+    function = functools.partial(operators.unary, machine, operators.UNARY[instruction.operation])
+    if type(frame.stack[-1]) is EitherValue:
+        return either_of.applied(machine, function, frame.pop_unseen())
+    return function(frame.pop())
 
 
 @operation("UNARY_NOT")
@@ -38,8 +55,11 @@ def to_bool(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
 
 @operation("COMPARE_OP")
 def compare_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    left, right = frame.pop_pair()
-    result = operators.compare(machine, instruction.value, left, right)
+    if EitherValue in map(type, frame.stack[-2:]):
+        compare = functools.partial(operators.compare, machine, instruction.value)
+        result = either_of.applied(machine, compare, *frame.pop_many(2))
+    else:
+        result = operators.compare(machine, instruction.value, *frame.pop_pair())
     if not instruction.coerces_to_bool:
         return result
     return _asked(machine, frame, result)
@@ -56,6 +76,9 @@ def _asked(machine: Machine, frame: Frame, result: Any) -> Value:
 
 @operation("IS_OP")
 def is_op(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
+    if isinstance(frame.stack[-2], EitherValue) and is_none(frame.stack[-1]):
+        frame.pop_many(2)  # neither is
+        return boolean(instruction.value != "is")
     left, right = frame.pop_pair()
     return boolean(operators.is_same(machine, left, right) == (instruction.value == "is"))
 

@@ -61,6 +61,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DescriptorValue,
     DictValue,
+    EitherValue,
     FunctionValue,
     InstanceDictionaryValue,
     InstanceValue,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
 
 PARTS_OF_PROPERTY = ("fget", "fset", "fdel", "__doc__")
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+METHODS = (types.MethodDescriptorType, types.FunctionType)
 PYBIND_METHOD = type(torch._C._InferenceMode.__dict__["__enter__"])
 """What binds a method of a class that was made by pybind11."""
 TUPLE_GETTER = type(__import__("collections").namedtuple("_T", "a").a)
@@ -96,6 +98,8 @@ def get(machine: Machine, value: Value, name: str) -> Any:
     """The attribute or the frame that computes it. Raises the program's AttributeError."""
     if isinstance(value, TextValue) and type(entry := lookup(str, name)) is types.MethodDescriptorType:
         return MethodValue(ConstantValue(entry), value)  # which may give a text again, whatever this one says
+    if isinstance(value, EitherValue) and value.python_type is torch.Tensor and type(entry := lookup(torch.Tensor, name)) in METHODS:
+        return MethodValue(ConstantValue(entry), value)  # which may do the same with either
     value = machine.realize(value)
     reader = READERS.get(type(value), generic)
     return reader(machine, value, name)
