@@ -31,6 +31,26 @@ def test_guard_callbacks():
     assert "`b` is 3, and was 2" in failed[0].reason and failed[0].orig_code is foo_easy.__code__
 
 
+def test_guards_are_read_as_torchs_are():
+    exported = []
+    dynascope.optimize("eager", guard_export_fn=exported.extend)(foo_easy)(torch.ones(4), 2)
+    said = {guard.name: (guard.guard_types, guard.code_list) for guard in exported}
+    assert said["b"] == (["Equals"], ["`b` is 2"]) and "a" in said
+
+
+def test_what_a_callback_raises_is_the_programs():
+    def refuse(_):
+        raise KeyError("mine")
+
+    exporting = dynascope.optimize("eager", guard_export_fn=refuse)(foo_easy)
+    failing = dynascope.optimize("eager", guard_fail_fn=refuse)(foo_easy)
+    failing(torch.ones(4), 2)
+    for call in (lambda: exporting(torch.ones(4), 2), lambda: failing(torch.ones(4), 3)):
+        with pytest.raises(KeyError, match="mine"):
+            call()
+    assert torch.equal(exporting(torch.ones(4), 2), torch.full((4,), -1.0))
+
+
 def test_nopython_raises_at_a_break():
     with pytest.raises(RuntimeError, match=r"if a.sum\(\) > 0"):
         dynascope.optimize("eager", nopython=True)(branching)(torch.ones(2))
