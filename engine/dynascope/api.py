@@ -163,7 +163,7 @@ def _disable_class(cls: type, recursive: bool) -> type:
 def reset() -> None:
     """Forget every compiled entry. Compiled functions stay usable and compile anew."""
     for table in list(_tables):
-        table.clear()
+        sys.modules["dynascope.pipeline"].begin_again(table)
 
 
 @dataclass(frozen=True)

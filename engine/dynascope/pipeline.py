@@ -207,10 +207,33 @@ def make_table(
     region = CodeRegion(function.__code__, function.__qualname__)
     asked_here = accepts is None and recording.current() is not None
     compiled_at = asked_at() if asked_here else None
-    return table_of(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
+    table = table_of(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
+    if accepts is None:
+        _beginnings[table] = region.qualified_name, options, compiled_at
+    return table
+
+
+_beginnings: weakref.WeakKeyDictionary[hook.EntryTable, tuple[str, Options, Span | None]] = weakref.WeakKeyDictionary()
+"""What the table of a function that the program gave was made of. Not the code: it owns the table."""
+
+
+def begin_again(table: hook.EntryTable) -> None:
+    """Forgets the entries, and all that was learnt from calls so far."""
+    name, options, compiled_at = _beginnings[table]
+    code = table.code
+    if code is not None:
+        table.begin_again(_misses_of(RegionState(CodeRegion(code, name), options, compiled_at=compiled_at)))
 
 
 def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
+    return calls_of(code, _misses_of(state))
+
+
+Misses = Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]
+"""Asked for an entry where none serves a call."""
+
+
+def _misses_of(state: RegionState) -> Misses:
     def on_miss(table: hook.EntryTable, function: Callable, values: FrameValues) -> hook.Entry | None:
         accepted = state.accepts is None or state.accepts(values, table.give_up)
         if accepted is False:
@@ -226,10 +249,10 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
                 raise NotRun
             return entry
 
-    return calls_of(code, on_miss)
+    return on_miss
 
 
-def calls_of(code: types.CodeType, on_miss: Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]) -> hook.EntryTable:
+def calls_of(code: types.CodeType, on_miss: Misses) -> hook.EntryTable:
     """A table that has no entries yet: it asks for one at each call. Where there is none the call runs as it is written."""
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)

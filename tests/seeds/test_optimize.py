@@ -92,6 +92,31 @@ def test_reset_forgets():
     assert len(exported) == 2
 
 
+def test_reset_is_as_before_the_first_call():
+    failed, graphs = [], []
+
+    def counting(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = dynascope.optimize(counting, guard_fail_fn=failed.append)(foo_easy)
+    for number in range(dynascope.config.recompile_limit + 2):
+        compiled(torch.ones(2), number)
+        dynascope.reset()
+    assert not failed and len(graphs) == dynascope.config.recompile_limit + 2
+
+
+@pytest.mark.expects("recompile-limit")
+def test_what_was_given_up_is_compiled_again_after_a_reset():
+    graphs = []
+    compiled = dynascope.compile(foo_easy, backend=lambda graph, _: graphs.append(graph) or graph.forward, dynamic=False)
+    for number in range(dynascope.config.recompile_limit + 1):
+        compiled(torch.ones(2), number)
+    graphs.clear()
+    dynascope.reset()
+    assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), -2.0)) and len(graphs) == 1
+
+
 def test_what_compiling_cost(tmp_path):
     text = dynascope.explain(foo_easy, torch.ones(2), 1).times()
     assert text.splitlines()[0].split()[:5] == ["function", "compiled", "calls", "seconds", "capture"]
