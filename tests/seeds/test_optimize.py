@@ -6,6 +6,7 @@ import sys
 import dynascope
 import pytest
 import torch
+from dynascope import recording
 
 
 def foo_easy(a, b):
@@ -81,6 +82,18 @@ def test_skip_keeps_out_one_function_and_not_what_it_calls():
     compiled = dynascope.compile(lambda a: skipped(a) + 1, backend="eager")
     torch.testing.assert_close(compiled(torch.ones(2)), torch.ones(2))
     assert len(graphs) == 1 and torch.equal(disabled(torch.ones(2)), torch.zeros(2))
+
+
+def test_what_is_marked_is_not_compiled_by_itself_either():
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        compiled = dynascope.compile(dynascope.skip(foo_easy), backend=lambda *_: pytest.fail("compiled"))
+        assert torch.equal(compiled(torch.ones(2), 1), torch.zeros(2))
+    finally:
+        recording.use(before)
+    (note,) = recorder.report().notes
+    assert note.code == "disabled-function" and note.span is not None and note.span.file == __file__
 
 
 def test_reset_forgets():
