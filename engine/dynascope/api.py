@@ -104,6 +104,7 @@ def aot(
     A compiler is a callable `(graph: torch.fx.GraphModule, example_inputs) -> callable`; what it returns takes the graph's inputs
     and gives a tuple or list of its outputs. Graphs change nothing that comes in, and saved values have names. What the program
     writes to, aliases and views, and autograd are taken care of around them. Without a compiler a graph runs operator by operator.
+    Where sizes vary the examples are fake tensors of such sizes, in torch's symbols; what relies on one at hand is compiled for each.
 
     `level`: `aten` as autograd made it, `core` decomposed, `prims` with type promotion and broadcasting as steps. `decompositions`
     maps operators to functions of tensors, as `torch._decomp.get_decompositions` does; they come first.
