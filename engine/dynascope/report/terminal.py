@@ -68,10 +68,17 @@ class Page:
     annotate: bool = False
 
 
+def columns_of(stream: TextIO, unknown: int) -> int:
+    """Of the terminal, or what `COLUMNS` says of whoever reads the pipe; `unknown` where nobody does."""
+    said = os.environ.get("COLUMNS", "")
+    if not stream.isatty() and not (said.isdigit() and int(said)):
+        return unknown
+    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
 def print_report(report: CompileReport, stream: TextIO, path: Path | None, guards=False, annotate=False) -> None:
     """Print the report, fitted to the terminal; `path` is where the report lies, if it is to be kept."""
-    width = shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
-    lines = report_lines(report, path, Page(max(NARROWEST, width), guards, annotate))
+    lines = report_lines(report, path, Page(columns_of(stream, WIDTH), guards, annotate))
     try:
         from rich.console import Console
         from rich.text import Text
