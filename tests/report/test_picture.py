@@ -33,6 +33,13 @@ GRAPH = GraphFact(
 )  # fmt: skip
 
 
+def test_names_of_weights_have_room():
+    name = "self_classification_head_weight"
+    given = step("call_mm", [TensorFact(name, "f32[5, 32]", 640, True)], [tensor("mm")])
+    drawn = picture(GraphFact("g0", 1, "dynascope", steps=(given,)), "forward")
+    assert f">{name} f32[5, 32] 640 B<" in drawn and 'viewBox="-' in drawn and 'viewBox="0 ' in picture(GRAPH, "forward")
+
+
 @pytest.fixture(scope="module")
 def forward():
     return ElementTree.fromstring(picture(GRAPH, "forward"))

@@ -249,11 +249,12 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
         lines += _function_rows(report, function, place, names, page.width)
     if len(report.functions) > len(shown):
         lines.append([(f"  and {counted(len(report.functions) - len(shown), 'more function')}", "dim")])
-    lines += [[("", "")], [("Summary  ", "bold"), (", ".join(counts(report, found)), "")]]
+    told = ", ".join(each.replace(" ", "\N{NO-BREAK SPACE}") for each in counts(report, found))
+    lines += [[("", "")], *_hanging("", "Summary  ", told, page.width)]
     seconds = _seconds_by_stage(report)
     if seconds:
-        told = [f"{stage}\N{NO-BREAK SPACE}{value * 1e3:.0f}\N{NO-BREAK SPACE}ms" for stage, value in seconds.items() if value >= 0.0005]
-        lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {', '.join(told)}", page.width)
+        parts = [f"{stage}\N{NO-BREAK SPACE}{value * 1e3:.0f}\N{NO-BREAK SPACE}ms" for stage, value in seconds.items() if value >= 0.0005]
+        lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {', '.join(parts)}", page.width)
     if path is not None:
         lines.append([("Report   ", "bold"), (str(path), "")])
     hidden = 0 if page.annotate else sum(not is_shown(finding) for finding in found)
