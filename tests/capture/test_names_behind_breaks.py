@@ -24,6 +24,13 @@ def test_an_input_is_named_by_its_expression():
     assert names == [["a"], ["generator_normal_size_a_shape_0", "a"]]
 
 
+def test_an_expression_that_begins_with_a_number():
+    def halved(a):
+        return 2 * a + (print(end="") or 1)
+
+    assert torch.equal(dynascope.compile(halved, backend="eager")(torch.ones(3)), torch.full((3,), 3.0))
+
+
 @pytest.mark.parametrize("backend", ["eager", "dynascope"])
 def test_two_names_that_look_alike(backend):
     class Holder:

@@ -371,6 +371,7 @@ def by_object(target: Callable[..., Any]) -> Callable[..., Any]:
 
 def _identifier(name: str) -> str:
     made = re.sub(r"\W+", "_", name).strip("_") or "input"
+    made = made if made.isidentifier() else f"input_{made}"  # an expression may begin with a number
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
