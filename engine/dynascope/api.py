@@ -104,6 +104,7 @@ def aot(
     A compiler is a callable `(graph: torch.fx.GraphModule, example_inputs) -> callable`; what it returns takes the graph's inputs
     and gives a tuple or list of its outputs. Graphs change nothing that comes in, and saved values have names. What the program
     writes to, aliases and views, and autograd are taken care of around them. Without a compiler a graph runs operator by operator.
+    Where sizes vary the examples are fake tensors of such sizes, in torch's symbols; what relies on one at hand is compiled for each.
 
     `level`: `aten` as autograd made it, `core` decomposed, `prims` with type promotion and broadcasting as steps. `decompositions`
     maps operators to functions of tensors, as `torch._decomp.get_decompositions` does; they come first.
@@ -163,7 +164,7 @@ def _disable_class(cls: type, recursive: bool) -> type:
 def reset() -> None:
     """Forget every compiled entry. Compiled functions stay usable and compile anew."""
     for table in list(_tables):
-        table.clear()
+        sys.modules["dynascope.pipeline"].begin_again(table)
 
 
 @dataclass(frozen=True)
@@ -357,6 +358,8 @@ def _compile_function(target: Callable, options: Options, asked_at: AskedAt = ca
         return _compile_partial(target, options)
     if not isinstance(target, types.FunctionType):
         return _compile_callable(target, options)
+    if _is_kept_out(target):
+        return target
     from dynascope.pipeline import make_table
 
     table = make_table(target, options, asked_at=asked_at)
@@ -366,6 +369,22 @@ def _compile_function(target: Callable, options: Options, asked_at: AskedAt = ca
     # Names that torch.compile asks for: it then compiles the user's own function, or inlines it.
     compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = target
     return compiled
+
+
+def _is_kept_out(function: types.FunctionType) -> bool:
+    """By the program; what torch's optimizers mark is read all the same."""
+    from dynascope.capture import CodeRegion
+    from dynascope.capture.calls.python import is_disabled
+    from dynascope.capture.reasons import DisabledFunction
+
+    if not is_disabled(function) or (function.__module__ or "").startswith("torch.optim."):
+        return False
+    recorder = recording.current()
+    if recorder is not None:
+        name, inside = function.__qualname__, inspect.unwrap(function)
+        span = CodeRegion(inside.__code__, name).span if isinstance(inside, types.FunctionType) else None
+        recorder.problem(DisabledFunction(name, is_given=True).explain(span))
+    return True
 
 
 def _compile_partial(target: functools.partial, options: Options) -> functools.partial:

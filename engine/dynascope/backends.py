@@ -231,6 +231,69 @@ def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) ->
     return compiled
 
 
+def compile_functional_with_symbols(compiler: Backend, graph: Any) -> Callable:
+    """The same for a functional graph. The compiler gets a copy whose every value (`meta["val"]`, what `print_readable` shows) is a fake
+    tensor of such sizes; `graph` stays as it is."""
+    import copy
+
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx import GraphModule
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    copied = GraphModule(graph, copy.deepcopy(graph.graph))
+    nodes = [node for node in copied.graph.nodes if "val" in node.meta]
+    shapes = ShapeEnv()
+    fake_mode = FakeTensorMode(shape_env=shapes)
+    counted = {root.name for root in roots_of(each for node in nodes for layout in _layouts(node) for each in _extents_of(layout))}
+    placeholders = [node for node in nodes if node.op == "placeholder"]
+    symbols = {
+        root: _symbol(shapes, at, node.meta["val"], is_size=root in counted)
+        for at, node in enumerate(placeholders)
+        if not isinstance(node.meta["val"], torch.Tensor) and (root := str(node.meta.get("size", node.name)))
+    }
+    for node in nodes:
+        _describe_in_symbols(node, fake_mode, symbols)
+    with tracing(TracingContext(fake_mode)):
+        compiled = compiler(copied, [node.meta["val"] for node in placeholders])
+    if shapes.guards or shapes.replacements:
+        raise SymbolFixed(", ".join(str(guard.expr) for guard in shapes.guards))
+    return compiled
+
+
+def _describe_in_symbols(node: Any, fake_mode: Any, symbols: Mapping[str, Any]) -> None:
+    """What only the run knows stays as it was described."""
+    value, layouts = node.meta["val"], _layouts(node)
+    known = (*(each for layout in layouts for each in _extents_of(layout)), node.meta.get("size"))
+    if not {root.name for root in roots_of(known)} <= symbols.keys():
+        return
+    if "size" in node.meta:
+        node.meta["val"] = evaluate(node.meta["size"].expression, symbols)
+    elif isinstance(value, torch.Tensor):
+        layout = layouts[0] if layouts else None
+        node.meta["val"] = _fake_of(fake_mode, layout, value, node.meta.get("device") or value.device, symbols)
+    elif len(layouts) == len(value):
+        fakes = [_fake_of(fake_mode, layout, each, layout.device, symbols) for layout, each in zip(layouts, value, strict=True)]
+        node.meta["val"] = type(value)(fakes)
+
+
+def _layouts(node: Any) -> tuple[Any, ...]:
+    layout = node.meta.get("layout")
+    return () if layout is None else tuple(layout) if isinstance(layout, (list, tuple)) else (layout,)
+
+
+def _extents_of(layout: Any) -> tuple[Any, ...]:
+    return *layout.sizes, *layout.strides
+
+
+def _fake_of(fake_mode: Any, layout: Any, example: torch.Tensor, device: Any, symbols: Mapping[str, Any]) -> torch.Tensor:
+    """Without a layout all of the example's numbers are as they are."""
+    sizes, strides = (example.shape, example.stride()) if layout is None else (layout.sizes, layout.strides)
+    at = [[evaluate(each.expression, symbols) if is_size(each) else each for each in extents] for extents in (sizes, strides)]
+    with fake_mode:
+        return torch.empty_strided(*at, dtype=example.dtype, device=device)
+
+
 def _extents(node: Any) -> tuple[Any, ...]:
     return *node.meta.get("sizes", ()), *node.meta.get("strides", ())
 

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch.nn.utils import _named_member_accessor
 
-from dynascope.capture.calls.python import is_disabled
 from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.guards.check import compile_guards
@@ -80,8 +79,7 @@ class CompiledModule(torch.nn.Module):
         state["_forward"] = original.forward
         own = _own_call(type(original))
         called = own or original.forward
-        # One that the program keeps out of compilation (`@torch.compiler.disable`) runs as it was written.
-        compiled = called if is_disabled(called) else state["_compile_call"](called, state["_options"])
+        compiled = state["_compile_call"](called, state["_options"])
         state["_compiled_call"] = compiled if own is None else types.MethodType(compiled, original)
         state["_as_compiled"] = compile_guards(_as_compiled(original), _gate.__code__)
 

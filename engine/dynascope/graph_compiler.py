@@ -15,7 +15,7 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dynascope import recording
-from dynascope.backends import GraphCompilers
+from dynascope.backends import GraphCompilers, compile_functional_with_symbols
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.codegen.triton.kernel import ALIGNMENT
 from dynascope.configuration import Options
@@ -233,17 +233,21 @@ def _compiled_by(
     compilers: GraphCompilers, pair: GradPair, example_inputs: tuple, clock: StageClock
 ) -> tuple[CompiledAten, CompiledAten | None]:
     with clock("backend"):
-        forward = _compiled_alone(compilers.forward, pair.forward, list(example_inputs))
-        return forward, _compiled_alone(compilers.backward, pair.backward) if pair.backward is not None else None
+        varies = any("size" in node.meta for node in _placeholders(pair.forward))
+        forward = _compiled_alone(compilers.forward, pair.forward, list(example_inputs), varies)
+        return forward, _compiled_alone(compilers.backward, pair.backward, None, varies) if pair.backward is not None else None
 
 
-def _compiled_alone(compiler: Callable | None, graph: fx.GraphModule, examples: list[Any] | None = None) -> CompiledAten:
-    """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors."""
+def _compiled_alone(
+    compiler: Callable | None, graph: fx.GraphModule, examples: list[Any] | None = None, varies: bool = False
+) -> CompiledAten:
+    """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors. Where sizes vary they are
+    written in torch's symbols: a compiler must not take those at hand for constants."""
     if examples is None:
         examples = [node.meta["val"] for node in _placeholders(graph)]
     if compiler is None:
         return CompiledAten(graph, run_operators(graph), None, ())
-    call = compiler(written(graph), examples)
+    call = compile_functional_with_symbols(compiler, graph) if varies else compiler(written(graph), examples)
     left = getattr(call, "left", ())
     return CompiledAten(graph, call, None, (BackendInParts(left).explain(),) if left else ())
 

@@ -43,6 +43,7 @@ from dynascope.backends import (
     find_backend,
     numbers_among,
     run_uncompiled,
+    takes_fixed_sizes,
 )
 from dynascope.callers import AskedAt, calling_place
 from dynascope.capture import (
@@ -206,10 +207,33 @@ def make_table(
     region = CodeRegion(function.__code__, function.__qualname__)
     asked_here = accepts is None and recording.current() is not None
     compiled_at = asked_at() if asked_here else None
-    return table_of(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
+    table = table_of(function.__code__, RegionState(region, options, accepts, compiled_at=compiled_at))
+    if accepts is None:
+        _beginnings[table] = region.qualified_name, options, compiled_at
+    return table
+
+
+_beginnings: weakref.WeakKeyDictionary[hook.EntryTable, tuple[str, Options, Span | None]] = weakref.WeakKeyDictionary()
+"""What the table of a function that the program gave was made of. Not the code: it owns the table."""
+
+
+def begin_again(table: hook.EntryTable) -> None:
+    """Forgets the entries, and all that was learnt from calls so far."""
+    name, options, compiled_at = _beginnings[table]
+    code = table.code
+    if code is not None:
+        table.begin_again(_misses_of(RegionState(CodeRegion(code, name), options, compiled_at=compiled_at)))
 
 
 def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
+    return calls_of(code, _misses_of(state))
+
+
+Misses = Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]
+"""Asked for an entry where none serves a call."""
+
+
+def _misses_of(state: RegionState) -> Misses:
     def on_miss(table: hook.EntryTable, function: Callable, values: FrameValues) -> hook.Entry | None:
         accepted = state.accepts is None or state.accepts(values, table.give_up)
         if accepted is False:
@@ -225,10 +249,10 @@ def table_of(code: types.CodeType, state: RegionState) -> hook.EntryTable:
                 raise NotRun
             return entry
 
-    return calls_of(code, on_miss)
+    return on_miss
 
 
-def calls_of(code: types.CodeType, on_miss: Callable[[hook.EntryTable, Callable, FrameValues], hook.Entry | None]) -> hook.EntryTable:
+def calls_of(code: types.CodeType, on_miss: Misses) -> hook.EntryTable:
     """A table that has no entries yet: it asks for one at each call. Where there is none the call runs as it is written."""
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
@@ -294,7 +318,7 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
         judge(state.refutes, state.options.strict)
     clock = Clock(state.region)
     try:
-        return _compile(table, state, values, clock, again)
+        entry = _compile(table, state, values, clock, again)
     except (GraphBreakError, StrictError):
         raise
     except (Exception, Break) as error:  # a break that left capture is a defect like any, and not the program's
@@ -303,6 +327,9 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
         table.give_up()
         _note(note)
         return None
+    if entry is not None and state.options.on_guards is not None:
+        state.options.on_guards(list(state.guards[-1]))  # what it raises is the program's
+    return entry
 
 
 @functools.cache
@@ -373,8 +400,6 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     leaves = can_repeat or keeps_tensors or bool(outcome.effects.locks) or not isinstance(outcome.exit, Return)
     entry = hook.Entry(program, code, None, values.globals, leaves)
     state.guards.append(outcome.guards)
-    if state.options.on_guards is not None:
-        state.options.on_guards(list(outcome.guards))
     state.entries.append((values.globals, entry))
     _record(
         Compilation(
@@ -533,7 +558,7 @@ def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> 
 
 def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
     """The graph, operator by operator."""
-    note = BackendFailed(backend_name(state.options.backend), type(error).__name__, str(error)).explain(state.region.span)
+    note = BackendFailed.of(backend_name(state.options.backend), error).explain(state.region.span)
     judge(note, state.options.strict, error)
     warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
     return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))
@@ -598,7 +623,8 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
             judge(note.explain(guard.span, guard.stack), True, error)
         change = change_of(guard, values, state.region.code)
         is_in_between = resume_origin(state.region.code) is not None
-        reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic, is_in_between)
+        fixed_by = backend_name(state.options.backend) if takes_fixed_sizes(state.options.backend) else ""
+        reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic, is_in_between, fixed_by=fixed_by)
         latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change, reason, guard)
     return latest
 

@@ -56,9 +56,18 @@ class BackendFailed(Reason):
     backend: str
     exception: str
     text: str
+    place: str
+
+    @classmethod
+    def of(cls, backend: str, error: BaseException) -> BackendFailed:
+        """The place is the last one in the backend's own file: what it called says less to who wrote it."""
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        own = [frame for frame in frames if frame.filename == frames[0].filename]
+        place = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
+        return cls(backend, type(error).__name__, str(error).strip(), place)
 
     def message(self) -> str:
-        return f"The backend `{self.backend}` raised {self.exception} on a captured graph: {self.text.strip()}"
+        return f"The backend `{self.backend}` raised {self.exception}{self.place} on a captured graph: {self.text}"
 
     def remedy(self) -> str:
         return "The graph runs operator by operator instead. Mend the backend, or leave out `backend=` for ours."
@@ -102,6 +111,8 @@ class GuardFailed(Reason):
     """Whether it was found where a break resumed: a mark on an argument does not reach what was computed since."""
     is_fixed_again: bool = False
     """Whether the compilation that followed takes the size for a constant once more."""
+    fixed_by: str = ""
+    """The backend that takes no sizes and numbers that vary, where that is why each is compiled by itself."""
 
     def message(self) -> str:
         if self.change.expression.startswith("for "):
@@ -122,10 +133,15 @@ class GuardFailed(Reason):
                 return f"Something that follows needs this size as a constant, so that each is compiled by itself. {_size(self.change)}"
             return told or _size(self.change)
         if self.change.cause in ("number", "attribute") and self.dynamic is False:
-            return _fixed_number(self.change)
+            return f"Each value of `{self.change.expression}` is compiled once. {self._else_one_serves('of them')}"
         if self.change.cause == "size":
-            return f"{_size(self.change)} Without `dynamic=False` one compilation serves all sizes."
+            return f"{_size(self.change)} {self._else_one_serves('sizes')}"
         return REMEDIES[self.change.cause](self.change)
+
+    def _else_one_serves(self, what: str) -> str:
+        if self.fixed_by:
+            return f"The backend `{self.fixed_by}` takes none that vary; of ours one compilation serves all {what}."
+        return f"Without `dynamic=False` one compilation serves all {what}."
 
 
 def _keep_off(change: ChangeFact) -> str:
@@ -135,10 +151,6 @@ def _keep_off(change: ChangeFact) -> str:
         "compiled anew all the same, because a branch or a size asks for it, look at it in the caller, or keep it as a tensor: "
         f"`self.register_buffer({name!r}, torch.tensor({change.before or 0}))`."
     )
-
-
-def _fixed_number(change: ChangeFact) -> str:
-    return f"Each value of `{change.expression}` is compiled once. Without `dynamic=False` one compilation serves all of them."
 
 
 def _number(change: ChangeFact) -> str:

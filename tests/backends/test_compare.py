@@ -204,6 +204,7 @@ def test_where_sizes_are_fixed_the_report_says_so():
         recording.use(before)
     (finding,) = [each for each in findings(recorder.report()) if each.kind == "recompile"]
     assert "Keep the sizes of `x` the same" in finding.remedy
+    assert "The backend `onnxrt` takes none that vary" in finding.remedy and "dynamic=False" not in finding.remedy
 
 
 def test_which_backends_take_fixed_sizes():

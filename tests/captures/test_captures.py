@@ -91,6 +91,15 @@ def test_a_module_and_lazy_tensors_or_the_reason_why_not():
     assert (lazy.is_missing and "no backend for lazy tensors" in lazy.failure) or lazy.captured
 
 
+def test_what_is_put_into_an_argument_is_no_fault_of_lazy_tensors():
+    def noting(x, seen):
+        seen["last"] = x.sum()
+        return x + 1
+
+    lazy = rows_of(noting, torch.ones(3), {})["LazyTensor"]
+    assert lazy.is_missing or lazy.captured
+
+
 class Gated(nn.Module):
     def __init__(self):
         super().__init__()

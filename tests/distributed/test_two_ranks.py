@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 from dynascope.command.ranks import Ranks, children_folder, differences_of, with_children
-from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, GraphFact, ProgramFact
+from dynascope.report.facts import (
+    CompileReport,
+    EntryFact,
+    EnvironmentFact,
+    FunctionFact,
+    GraphFact,
+    GuardFact,
+    ProgramFact,
+)
+from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
 from dynascope.report.store import write_report
 
@@ -139,10 +148,10 @@ def test_a_rank_that_compiles_alone_says_so_while_the_program_runs(tmp_path):
     assert "Rank 1 compiled `f` again, and rank 0 has not since" in line and "5" in line
 
 
-def report(rank, *operations, exit="return", name="f"):
+def report(rank, *operations, exit="return", name="f", **facts):
     place = Span("train.py", 3)
     entries = tuple(
-        EntryFact(f"f0.e{number}", "function", place, "compiled", exit, graph=f"g{number}") for number in range(len(operations))
+        EntryFact(f"f0.e{number}", "function", place, "compiled", exit, graph=f"g{number}", **facts) for number in range(len(operations))
     )
     graphs = tuple(GraphFact(f"g{number}", count, "dynascope") for number, count in enumerate(operations))
     function = FunctionFact("f0", name, place, entries)
@@ -158,6 +167,12 @@ def test_what_counts_as_a_difference():
     assert "rank 1 has 1 graph, 1 break" in broken.message
     (same,) = differences_of([report(0, 4), report(1, 5)])
     assert "compiled `f` differently" in same.message
+    causes = (GuardFact("k", "`k` is an int", "TypeIs"),), (GuardFact("k", "`k` is 2", "Equals"),)
+    (told,) = differences_of([report(0, 4), report(1, 5, guards=causes[0])])
+    assert told.message.endswith("Only on rank 1: `k` is an int.")
+    again = Explanation("recompiled", "information", "`k` is 3, and was 2", "Leave it.")
+    (told,) = differences_of([report(0, 4, guards=causes[1]), report(1, 5, guards=causes[0], recompiled=again)])
+    assert told.message.endswith("Only on rank 1: `k` is 3, and was 2.")
     absent = list(differences_of([report(0, 4), report(1, 4, name="g")]))
     assert "rank 1 did not compile it" in absent[0].message and "rank 0 did not compile it" in absent[1].message
 

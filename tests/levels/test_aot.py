@@ -54,6 +54,26 @@ def test_each_level_trains_as_eager_does(level, dynamic):
     assert "addmm" in {node.name for node in backward.graphs[0].graph.nodes if node.op == "placeholder"}
 
 
+def test_sizes_that_vary_are_symbols_to_compilers():
+    compiler, plain = Compiler(), model()
+    compiled = dynascope.aot(plain, forward_compiler=compiler, dynamic=True)
+    same_training(compiled, plain, torch.randn(8, 32, dtype=torch.float64))
+    for graph in compiler.graphs:
+        nodes = {node.name: node for node in graph.graph.nodes}
+        symbol = str(nodes["s0"].meta["val"])
+        assert str(nodes["addmm"].meta["val"].shape) == f"torch.Size([{symbol}, 64])" and not symbol.isdigit()
+        assert f'"f64[{symbol}, 64]"' in graph.print_readable(print_output=False)
+
+
+def test_a_compiler_that_takes_a_size_for_a_constant_is_asked_for_each():
+    def averaging(graph, example_inputs):
+        count = int(example_inputs[-1].numel())
+        return lambda *inputs: (inputs[-1].sum() / count,)
+
+    compiled = dynascope.aot(lambda x: x.sum() / x.numel(), forward_compiler=averaging, dynamic=True)
+    assert [compiled(torch.ones(size, 3)).item() for size in (8, 5, 9)] == [1.0, 1.0, 1.0]
+
+
 def test_prims_have_promotion_and_broadcasting_as_steps():
     compiler = Compiler()
     a, b = torch.rand(3), torch.rand(3, 3, dtype=torch.half)

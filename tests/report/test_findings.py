@@ -22,6 +22,19 @@ def test_what_a_mode_does_not_do_stands_where_it_was_asked_for():
     assert all(map(is_shown, findings(report)))
 
 
+def test_an_error_of_a_graph_is_no_mere_note():
+    failed = Explanation("backend-failed", "error", "The backend `mine` raised KeyError.", "Mend it.", Span("m.py", 9))
+    entry = EntryFact("f0.e0", "function", Span("m.py", 9), "compiled", "return", "g0")
+    report = CompileReport(
+        ProgramFact("m.py"),
+        EnvironmentFact("3.11", "2.13", "0", "cpu"),
+        (FunctionFact("f0", "layer", Span("m.py", 9, 0, 12, 4), (entry,)),),
+        (GraphFact("g0", 1, "mine", notes=(failed,)),),
+    )
+    (found,) = findings(report)
+    assert found.severity == "error" and is_shown(found)
+
+
 def test_one_cause_met_at_several_sizes_is_said_once():
     place = Span("m.py", 11, 8, 11, 24)
 

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from dynascope.report.facts import GraphFact, OperationFact, StepFact, TensorFact
-from dynascope.report.picture import picture
+from dynascope.report.picture import MOST_LETTERS, picture
 from dynascope.report.span import Span
 
 AT = Span("model.py", 3, 4, 3, 20)
@@ -31,6 +31,15 @@ GRAPH = GraphFact(
         step("other", [tensor("tangent", True)], [tensor("gradient")], "k2", "backward"),
     ),
 )  # fmt: skip
+
+
+def test_names_of_weights_have_room():
+    name = "self_classification_head_weight"
+    given = step("call_mm", [TensorFact(name, "f32[5, 32]", 640, True)], [tensor("mm")])
+    graph = GraphFact("g0", 1, "dynascope", steps=(given,))
+    wide = picture(graph, "forward", most_letters=MOST_LETTERS)
+    assert f">{name} f32[5, 32] 640 B<" in wide and 'viewBox="-' in wide
+    assert 'viewBox="0 ' in (narrow := picture(graph, "forward")) and f">{name}<" in narrow
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +80,10 @@ def test_many_tensors_that_wait_stay_beside_each_other():
     assert float(drawn.get("width")) < 1400
 
 
-def test_a_long_name_gives_way_to_the_type_not_the_type_to_its_first_comma():
+def test_what_a_long_name_leaves_no_room_for_is_left_out():
     """With the device it has two spaces."""
-    long = TensorFact("self_encoder_layers_0_linear_weight", "f32[10, 32] cpu", 1280, True)
+    long = TensorFact("self_layers_0_linear_weight", "f32[10, 32] cpu", 1280, True)
     graph = GraphFact("g0", 1, "dynascope", steps=(step("mm", [long], [tensor("out")]),))
-    texts = [each.text for each in ElementTree.fromstring(picture(graph, "forward")).iter() if each.text]
-    labels = [text for text in texts if "weight" in text and text.startswith("…")]
-    assert labels and all(label.endswith("weight f32[10, 32] 1.2 KiB") for label in labels)
+    assert f">{long.name}<" in picture(graph, "forward")
+    assert f">{long.name} 1.2 KiB<" in picture(graph, "forward", most_letters=36)
+    assert f">{long.name} f32[10, 32] 1.2 KiB<" in picture(graph, "forward", most_letters=48)

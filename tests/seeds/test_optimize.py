@@ -6,6 +6,7 @@ import sys
 import dynascope
 import pytest
 import torch
+from dynascope import recording
 
 
 def foo_easy(a, b):
@@ -29,6 +30,26 @@ def test_guard_callbacks():
     compiled(a, 3)
     assert len(exported) == 2 and len(failed) == 1
     assert "`b` is 3, and was 2" in failed[0].reason and failed[0].orig_code is foo_easy.__code__
+
+
+def test_guards_are_read_as_torchs_are():
+    exported = []
+    dynascope.optimize("eager", guard_export_fn=exported.extend)(foo_easy)(torch.ones(4), 2)
+    said = {guard.name: (guard.guard_types, guard.code_list) for guard in exported}
+    assert said["b"] == (["Equals"], ["`b` is 2"]) and "a" in said
+
+
+def test_what_a_callback_raises_is_the_programs():
+    def refuse(_):
+        raise KeyError("mine")
+
+    exporting = dynascope.optimize("eager", guard_export_fn=refuse)(foo_easy)
+    failing = dynascope.optimize("eager", guard_fail_fn=refuse)(foo_easy)
+    failing(torch.ones(4), 2)
+    for call in (lambda: exporting(torch.ones(4), 2), lambda: failing(torch.ones(4), 3)):
+        with pytest.raises(KeyError, match="mine"):
+            call()
+    assert torch.equal(exporting(torch.ones(4), 2), torch.full((4,), -1.0))
 
 
 def test_nopython_raises_at_a_break():
@@ -63,6 +84,18 @@ def test_skip_keeps_out_one_function_and_not_what_it_calls():
     assert len(graphs) == 1 and torch.equal(disabled(torch.ones(2)), torch.zeros(2))
 
 
+def test_what_is_marked_is_not_compiled_by_itself_either():
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        compiled = dynascope.compile(dynascope.skip(foo_easy), backend=lambda *_: pytest.fail("compiled"))
+        assert torch.equal(compiled(torch.ones(2), 1), torch.zeros(2))
+    finally:
+        recording.use(before)
+    (note,) = recorder.report().notes
+    assert note.code == "disabled-function" and note.span is not None and note.span.file == __file__
+
+
 def test_reset_forgets():
     exported = []
     compiled = dynascope.optimize("eager", guard_export_fn=exported.append)(foo_easy)
@@ -70,6 +103,31 @@ def test_reset_forgets():
         compiled(torch.ones(2), 1)
         dynascope.reset()
     assert len(exported) == 2
+
+
+def test_reset_is_as_before_the_first_call():
+    failed, graphs = [], []
+
+    def counting(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = dynascope.optimize(counting, guard_fail_fn=failed.append)(foo_easy)
+    for number in range(dynascope.config.recompile_limit + 2):
+        compiled(torch.ones(2), number)
+        dynascope.reset()
+    assert not failed and len(graphs) == dynascope.config.recompile_limit + 2
+
+
+@pytest.mark.expects("recompile-limit")
+def test_what_was_given_up_is_compiled_again_after_a_reset():
+    graphs = []
+    compiled = dynascope.compile(foo_easy, backend=lambda graph, _: graphs.append(graph) or graph.forward, dynamic=False)
+    for number in range(dynascope.config.recompile_limit + 1):
+        compiled(torch.ones(2), number)
+    graphs.clear()
+    dynascope.reset()
+    assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), -2.0)) and len(graphs) == 1
 
 
 def test_what_compiling_cost(tmp_path):

@@ -63,6 +63,7 @@ class GraphBuilder:
         self.user_stack = user_stack
         self.graph = fx.Graph()
         self.placeholders: list[tuple[fx.Node, Source, Any]] = []
+        self.arguments: dict[str, fx.Node] = {}
         self.kept: set[fx.Node] = set()
         self.setters: set[fx.Node] = set()
         self.left_out: dict[fx.Node, None] = {}
@@ -71,6 +72,10 @@ class GraphBuilder:
 
     def input(self, name: str, source: Source, real: Any, example: Any, device: torch.device | None) -> fx.Node:
         node = self.graph.create_node("placeholder", _identifier(name), (), {})
+        known = self.arguments.setdefault(str(node.target), node)
+        if known is not node and not known._erased:
+            node.target = node.name  # `a.b` and `a_b` are arguments of one function
+        self.arguments[str(node.target)] = node
         self._annotate(node, example, device)
         self.journal.append(self.placeholders, (node, source, real))
         return node
@@ -375,6 +380,7 @@ def by_object(target: Callable[..., Any]) -> Callable[..., Any]:
 
 def _identifier(name: str) -> str:
     made = re.sub(r"\W+", "_", name).strip("_") or "input"
+    made = made if made.isidentifier() else f"input_{made}"  # an expression may begin with a number
     return f"{made}_" if keyword.iskeyword(made) else made
 
 

@@ -52,6 +52,7 @@ from dynascope.capture.values import (
     own_dictionary,
 )
 from dynascope.frame.resume import resume_origin
+from dynascope.frame.stack_names import in_users_words
 from dynascope.guards.guard import (
     DictionaryKeysAre,
     Equals,
@@ -97,6 +98,8 @@ if torch.distributed.is_available():
 IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 BY_IDENTITY = (torch.Tensor, torch.nn.Module)
+LONGEST_NAME = 40
+"""Of an input that has no name of the program's, but an expression."""
 
 
 class Outside:
@@ -184,12 +187,20 @@ class Outside:
         expected = (extents.expected_sizes, extents.expected_strides) if extents is not None else ()
         self.machine.guards.add(source, TensorMatches.of(object, *expected))
         example = self.machine.in_plain_mode(lambda: meta_of(object))
-        node = self.machine.graph.input(source.expression(), source, object, example, object.device)
+        node = self.machine.graph.input(self._name_of(source), source, object, example, object.device)
         if extents is not None:
             node.meta["sizes"], node.meta["strides"] = extents.sizes, extents.strides
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
         return self.remember(object, value)
+
+    def _name_of(self, source: Source) -> str:
+        """What stood on the stack at a break is named by the expression that gave it."""
+        name = source.expression()
+        told = in_users_words(name, self.machine.frames[0].function.code)
+        if told == name or len(told) <= LONGEST_NAME:
+            return told
+        return re.sub(r"^\w+?(\W|_)", "", told[-LONGEST_NAME:])  # whole words; the end says which part it is
 
     def _without_elements(self, object: torch.Tensor, source: Source) -> Value:
         """A meta tensor is a thing that can be handed on: `functional_call` puts others in its place, and it back. What looks at it

@@ -332,15 +332,19 @@ class DisabledFunction(Reason):
     code: ClassVar[str] = "disabled-function"
     function: str
     by_torch: bool = False
+    is_given: bool = False
+    """Whether it is what the program gives to the compiler."""
 
     def message(self) -> str:
         if self.by_torch:
             return f"PyTorch itself keeps `{self.function}` out of compiled code."
-        return f"`{self.function}` is marked with `dynascope.disable`."
+        return f"`{self.function}` is marked with `dynascope.disable`{', and is not compiled' if self.is_given else ''}."
 
     def remedy(self) -> str:
         if self.by_torch:
             return f"Call `{self.function}` outside the compiled function."
+        if self.is_given:
+            return f"Remove the mark from `{self.function}`, or do not ask for its compilation."
         return f"Remove the mark from `{self.function}`, or call it outside the compiled function."
 
 

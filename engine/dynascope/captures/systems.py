@@ -87,12 +87,12 @@ def by_lazy_tensors(function: Callable, call: Call) -> Capture:
 
     def run(*arguments: Any, **keywords: Any) -> Any:
         lazy = pytree.tree_map(lambda v: v.to("lazy") if isinstance(v, torch.Tensor) else v, (arguments, keywords))
-        versions = [leaf._version if isinstance(leaf, torch.Tensor) else 0 for leaf in pytree.tree_leaves(lazy)]
+        leaves = zip(pytree.tree_leaves((arguments, keywords)), pytree.tree_leaves(lazy), strict=True)
+        tensors = [(given, other, other._version) for given, other in leaves if isinstance(given, torch.Tensor)]
         result = function(*lazy[0], **lazy[1])
         texts[:] = _lazy_text(result)
-        leaves = zip(pytree.tree_leaves((arguments, keywords)), pytree.tree_leaves(lazy), versions, strict=True)
-        for given, other, version in leaves:
-            if isinstance(given, torch.Tensor) and other._version != version:
+        for given, other, version in tensors:
+            if other._version != version:
                 given.data.copy_(other.detach().cpu())
         return pytree.tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, result)
 

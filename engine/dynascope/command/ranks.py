@@ -171,7 +171,7 @@ def differences_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:
                 function = here or there
                 assert function is not None
                 ranks = (first.program.rank or 0, report.program.rank or 0)
-                reason = RanksDiffer(function.name, ranks[0], _words(here), ranks[1], _words(there))
+                reason = RanksDiffer(function.name, ranks[0], _words(here), ranks[1], _words(there), _apart(here, there, ranks))
                 yield reason.explain(function_line(function))
 
 
@@ -194,6 +194,30 @@ def _shape(report: CompileReport, function: FunctionFact | None) -> Counter:
         )
         for entry in entries
     )
+
+
+def _apart(here: FunctionFact | None, there: FunctionFact | None, ranks: tuple[int, int]) -> str:
+    """One thing that a rank alone has said of the function: why it broke or was compiled again, else what it relies on."""
+    if here is None or there is None:
+        return ""
+    for said in (_breaks, _causes, _guards):
+        ours, theirs = Counter(said(here)), Counter(said(there))
+        for rank, alone in zip(ranks, (ours - theirs, theirs - ours), strict=True):
+            if alone:
+                return f"Only on rank {rank}: {next(iter(alone))}"
+    return ""
+
+
+def _breaks(function: FunctionFact) -> Iterator[str]:
+    return (entry.reason.message for entry in function.entries if entry.reason is not None)
+
+
+def _causes(function: FunctionFact) -> Iterator[str]:
+    return (f"{entry.recompiled.message}." for entry in function.entries if entry.recompiled is not None)
+
+
+def _guards(function: FunctionFact) -> Iterator[str]:
+    return (f"{guard.check}." for entry in function.entries for guard in entry.guards)
 
 
 def _words(function: FunctionFact | None) -> str:

@@ -86,8 +86,13 @@ class RanksDiffer(Reason):
     first_has: str
     other: int
     other_has: str
+    apart: str = ""
+    """A sentence about what one of them alone has."""
 
     def message(self) -> str:
+        return f"{self._counted()} {self.apart}".strip()
+
+    def _counted(self) -> str:
         if self.first_has == self.other_has:
             both = f"Ranks {self.first} and {self.other} compiled `{self.function}` differently"
             return f"{both}: each {self.other_has}, but of other sizes, lines or guards."

@@ -407,6 +407,14 @@ table_give_up(EntryTable *table, PyObject *Py_UNUSED(ignored))
     return table_clear_entries(table, NULL);
 }
 
+static PyObject *
+table_begin_again(EntryTable *table, PyObject *on_miss)
+{
+    table->given_up = false;
+    Py_XSETREF(table->on_miss, Py_NewRef(on_miss));
+    return table_clear_entries(table, NULL);
+}
+
 static PyObject *table_bind(EntryTable *table, PyObject *function);
 
 static int
@@ -452,6 +460,7 @@ static PyMethodDef table_methods[] = {
     {"add", (PyCFunction)table_add, METH_O, "Let an entry serve, after those already here."},
     {"remove", (PyCFunction)table_remove, METH_O, "Let an entry serve no more. Calls that run it finish."},
     {"clear", (PyCFunction)table_clear_entries, METH_NOARGS, "Remove every entry."},
+    {"begin_again", (PyCFunction)table_begin_again, METH_O, "As it was made, with another on_miss."},
     {"give_up", (PyCFunction)table_give_up, METH_NOARGS, "From now on always the original; no misses are reported."},
     {"bind", (PyCFunction)table_bind, METH_O, "The dispatcher of a function that has the table's code."},
     {NULL},

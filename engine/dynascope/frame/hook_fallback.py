@@ -112,6 +112,9 @@ class EntryTable:
     def clear(self) -> None:
         self.entries = ()
 
+    def begin_again(self, on_miss: Callable[..., Entry | None] | None) -> None:
+        self.entries, self.given_up, self.on_miss = (), False, on_miss
+
     def give_up(self) -> None:
         self.given_up = True
         self.entries = ()

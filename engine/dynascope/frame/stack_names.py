@@ -5,6 +5,7 @@ in_users_words("`__stack0` has shape [3]", code of the rest of `f(a.sort())`)   
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from types import CodeType
@@ -17,6 +18,10 @@ from dynascope.report.syntax import SO_FAR, comprehension_loops, comprehension_s
 
 SLOT = re.compile(r"_*__stack(\d+)\b")
 REDUCED = re.compile(r"(\.__reduce__\(\)(\[\d+\])*)+")
+OF_METHOD = re.compile(r"\.\w+\.__self__\b")
+"""What a method was taken from, as a part of the value `x.method`."""
+PRIMARY = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.Dict, ast.Set, ast.ListComp)
+"""Expressions that `.name` can follow as they are."""
 COLLECTS = ("BUILD_LIST", "BUILD_SET", "BUILD_MAP")
 GIVEN = ".0"
 """The iterator that a comprehension which is a function of its own is called with."""
@@ -30,7 +35,7 @@ def in_users_words(text: str, code: CodeType) -> str:
     text = REDUCED.sub("", text)
     origin = resume_origin(code)
     if origin is None or SLOT.search(text) is None:
-        return text
+        return OF_METHOD.sub("", text)
     instructions = decode(origin.root)
     depth = depths(instructions)
 
@@ -40,9 +45,19 @@ def in_users_words(text: str, code: CodeType) -> str:
             _loop_variable(instructions, producer) if producer is not None and producer.operation == "FOR_ITER" else ""
         )
         named = named or _of_comprehension(origin.root, producer) or _formatted(origin.root, instructions, producer)
-        return named or _text(origin.root, producer) or "a value in between"
+        found = named or _text(origin.root, producer)
+        if not found:
+            return "a value in between"
+        return found if text[match.end() : match.end() + 1] not in (".", "[") or _is_primary(found) else f"({found})"
 
-    return SLOT.sub(words, text)
+    return OF_METHOD.sub("", SLOT.sub(words, text))
+
+
+def _is_primary(expression: str) -> bool:
+    try:
+        return isinstance(ast.parse(expression, mode="eval").body, PRIMARY)
+    except SyntaxError:
+        return True
 
 
 def _producer(

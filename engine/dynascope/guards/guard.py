@@ -45,6 +45,19 @@ class Guard:
     span: Span | None = None
     stack: UserStack = ()
 
+    @property
+    def name(self) -> str:
+        """This and the next two are what torch's guards have, for a `guard_export_fn` that was written for those."""
+        return ", ".join(source.expression() for source in self.sources)
+
+    @property
+    def guard_types(self) -> list[str]:
+        return [type(self.predicate).__name__]
+
+    @property
+    def code_list(self) -> list[str]:
+        return [self.describe()]
+
     def expression(self) -> str:
         return " and ".join(f"`{source.expression()}`" for source in self.sources)
 

@@ -125,7 +125,7 @@ def _all(report: CompileReport) -> Iterator[Finding]:
     for graph in report.graphs:
         for note in graph.notes:
             if note.span is not None or note.stack != ():
-                yield _finding("note", _softened(note), start)
+                yield _finding("note", note if note.severity == "error" else _softened(note), start)
             else:
                 where = compiled_at.get(graph.identifier) if note.code in OF_SETTINGS else None
                 yield replace(_finding("machine", note, start), span=where)

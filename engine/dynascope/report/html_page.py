@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dynascope.report.annotated import annotated_lines
 from dynascope.report.facts import CompileReport, FunctionFact, GraphFact
 from dynascope.report.lines import files_of
-from dynascope.report.picture import Anchor, picture
+from dynascope.report.picture import MOST_LETTERS, Anchor, picture
 from dynascope.report.span import Span
 from dynascope.report.terminal import Line, Page, counted, guard_lines, report_lines
 from dynascope.report.user_files import same_file
@@ -91,7 +91,7 @@ def _graphs(report: CompileReport, place: Anchor) -> Iterator[str]:
 
 def _pictures(function: FunctionFact, graph: GraphFact, place: Anchor) -> Iterator[str]:
     for phase in ("forward", "backward"):
-        drawn = picture(graph, phase, lambda target: f"#{place(target)}")
+        drawn = picture(graph, phase, lambda target: f"#{place(target)}", most_letters=MOST_LETTERS)
         if drawn:
             title = f"{html.escape(function.name)}: graph {graph.identifier}, {phase}"
             yield f"<details open><summary>{title}</summary><figure>{drawn}</figure></details>\n"

@@ -28,6 +28,8 @@ Anchor = Callable[[Span | str], str]
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 LEFT, BOX, PORTS, LANE = 288, 352, 178, 14
 MOST_LANES = 24
+FEWEST_LETTERS, MOST_LETTERS = 33, 52
+"""What stands left of the boxes. With the fewest the boxes are in sight in half a window."""
 LETTER, ROW, HEAD, PORT, PADDING = 6.9, 16, 24, 17, 8
 GAP = 22
 STYLE = """
@@ -76,9 +78,14 @@ class _Box:
 
 
 def picture(
-    graph: GraphFact, phase: Phase, anchor: Anchor | None = None, costs: Mapping[str, str] | None = None
+    graph: GraphFact,
+    phase: Phase,
+    anchor: Anchor | None = None,
+    costs: Mapping[str, str] | None = None,
+    most_letters: int = FEWEST_LETTERS,
 ) -> str:
-    """An SVG element; empty where no step of the phase is known. `costs` are words for the heads of steps, by kernel."""
+    """An SVG element; empty where no step of the phase is known. `costs` are words for the heads of steps, by kernel. Left of the boxes
+    is as much room as the longest name takes, up to `most_letters`."""
     steps = [step for step in graph.steps if step.phase == phase]
     if not steps:
         return ""
@@ -90,10 +97,13 @@ def picture(
     most = max((tensor.bytes or 0 for step in steps for tensor in (*step.reads, *step.writes)), default=0)
     lanes = _lanes([edge for box in boxes for edge in box.waiting])
     parts = [part for edge, lane in lanes for part in _waiting(boxes, edge, lane, most)]
+    names = [_described(tensor, 1000) for box in boxes for tensor in (*box.given, *box.results)]
+    letters = min(max(FEWEST_LETTERS, *map(len, names), 0), most_letters)
     for box in boxes:
-        parts += [*_drawn(box, anchor, costs or {}), *_ports(box, most), *_followed(box, most)]
-    width = LEFT + BOX + PORTS + LANE * (1 + max((lane for _, lane in lanes), default=-1) + 1)
-    size = f'width="{width:g}" height="{top:g}" viewBox="0 0 {width:g} {top:g}"'
+        parts += [*_drawn(box, anchor, costs or {}), *_ports(box, most, letters), *_followed(box, most)]
+    start = math.floor((FEWEST_LETTERS - letters) * LETTER)
+    width = LEFT + BOX + PORTS + LANE * (1 + max((lane for _, lane in lanes), default=-1) + 1) - start
+    size = f'width="{width:g}" height="{top:g}" viewBox="{start} 0 {width:g} {top:g}"'
     title = f"Graph {graph.identifier}, {phase}: {len(steps)} steps"
     return (
         f'<svg class="dynascope-picture" role="img" aria-label="{title}" {size}>'
@@ -211,16 +221,16 @@ def _anchored(part: str, target: Span | str, anchor: Anchor | None) -> str:
     return f'<a href="{html.escape(anchor(target))}">{part}</a>' if anchor is not None else part
 
 
-def _ports(box: _Box, most: int) -> Iterator[str]:
+def _ports(box: _Box, most: int, letters: int) -> Iterator[str]:
     """What the graph is given for this step, and those of its results that no other step reads."""
     y = box.top + HEAD
     for tensor in box.given:
         yield _edge(tensor, f"M{LEFT - 46},{y:g} H{LEFT - 7}", most, _arrow(LEFT, y, 1))
-        yield _text(LEFT - 52, y + 4, _described(tensor, 33), "dim", "end")
+        yield _text(LEFT - 52, y + 4, _described(tensor, letters), "dim", "end")
         y += PORT
     for tensor in box.results:
         yield _edge(tensor, f"M{LEFT},{y:g} H{LEFT - 39}", most, _arrow(LEFT - 46, y, -1))
-        yield _text(LEFT - 52, y + 4, _described(tensor, 33), "", "end")
+        yield _text(LEFT - 52, y + 4, _described(tensor, letters), "", "end")
         y += PORT
 
 
@@ -262,20 +272,13 @@ def _arrow_down(x: float, y: float) -> str:
     return f'<polygon points="{x:g},{y:g} {x - 3.5:g},{y - 7:g} {x + 3.5:g},{y - 7:g}"/>'
 
 
-SHORTEST_NAME = 5
-
-
 def _described(tensor: TensorFact, letters: int) -> str:
-    """The name gives way first: `…ention_qkv_weight f32[48, 16] 3.0 KiB`."""
+    """The name gives way last: `attention_qkv_weight 3.0 KiB`."""
     moved = f" {readable_bytes(tensor.bytes)}" if tensor.bytes is not None else ""
-    rest = f" {tensor.description}{moved}"
-    if len(tensor.name) + len(rest) > letters:
-        kind, bracket, _ = tensor.description.partition("]")  # without the device
-        shorter = f" {kind}{bracket}{moved}"
-        rest = shorter if len(shorter) + SHORTEST_NAME <= letters else moved
-    room = max(SHORTEST_NAME, letters - len(rest))
-    name = tensor.name if len(tensor.name) <= room else f"…{tensor.name[1 - room :]}"
-    return f"{name}{rest}"
+    kind, bracket, _ = tensor.description.partition("]")  # without the device
+    rests = (f" {tensor.description}{moved}", f" {kind}{bracket}{moved}", moved, "")
+    rest = next((each for each in rests if len(tensor.name) + len(each) <= letters), None)
+    return f"…{tensor.name[1 - letters :]}" if rest is None else f"{tensor.name}{rest}"
 
 
 def _text(x: float, y: float, text: str, style: str = "", anchor: str = "") -> str:

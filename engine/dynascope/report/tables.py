@@ -6,19 +6,18 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from collections.abc import Collection, Sequence
 from typing import TextIO
 
-from dynascope.report.terminal import NARROWEST, WIDTH
+from dynascope.report.terminal import columns_of
 
 GAP = "   "
 
 
 def width_of(stream: TextIO) -> int:
-    """Columns of the terminal; a file or a pipe has as many as need be."""
-    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns) if stream.isatty() else 0
+    """Columns of the terminal; 0 of a file or a pipe, which has as many as need be."""
+    return columns_of(stream, 0)
 
 
 def table(rows: Sequence[Sequence[str]], width: int, numbers: Collection[int] = ()) -> list[list[str]]:

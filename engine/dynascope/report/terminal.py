@@ -68,10 +68,17 @@ class Page:
     annotate: bool = False
 
 
+def columns_of(stream: TextIO, unknown: int) -> int:
+    """Of the terminal, or what `COLUMNS` says of whoever reads the pipe; `unknown` where nobody does."""
+    said = os.environ.get("COLUMNS", "")
+    if not stream.isatty() and not (said.isdigit() and int(said)):
+        return unknown
+    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
 def print_report(report: CompileReport, stream: TextIO, path: Path | None, guards=False, annotate=False) -> None:
     """Print the report, fitted to the terminal; `path` is where the report lies, if it is to be kept."""
-    width = shutil.get_terminal_size((WIDTH, 24)).columns if stream.isatty() else WIDTH
-    lines = report_lines(report, path, Page(max(NARROWEST, width), guards, annotate))
+    lines = report_lines(report, path, Page(columns_of(stream, WIDTH), guards, annotate))
     try:
         from rich.console import Console
         from rich.text import Text
@@ -242,11 +249,12 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
         lines += _function_rows(report, function, place, names, page.width)
     if len(report.functions) > len(shown):
         lines.append([(f"  and {counted(len(report.functions) - len(shown), 'more function')}", "dim")])
-    lines += [[("", "")], [("Summary  ", "bold"), (", ".join(counts(report, found)), "")]]
+    told = ", ".join(each.replace(" ", "\N{NO-BREAK SPACE}") for each in counts(report, found))
+    lines += [[("", "")], *_hanging("", "Summary  ", told, page.width)]
     seconds = _seconds_by_stage(report)
     if seconds:
-        told = [f"{stage}\N{NO-BREAK SPACE}{value * 1e3:.0f}\N{NO-BREAK SPACE}ms" for stage, value in seconds.items() if value >= 0.0005]
-        lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {', '.join(told)}", page.width)
+        parts = [f"{stage}\N{NO-BREAK SPACE}{value * 1e3:.0f}\N{NO-BREAK SPACE}ms" for stage, value in seconds.items() if value >= 0.0005]
+        lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {', '.join(parts)}", page.width)
     if path is not None:
         lines.append([("Report   ", "bold"), (str(path), "")])
     hidden = 0 if page.annotate else sum(not is_shown(finding) for finding in found)
@@ -302,6 +310,7 @@ def _of_these_expected(found: tuple[Finding, ...]) -> str:
 NOTHING_IS = {
     "functions-not-found": "the program asks for no compilation, and its functions are not found here",
     "backend-unknown": "there is no such backend, or what it needs is missing",
+    "disabled-function": "what the program compiles is marked with `dynascope.disable`",
     "self-check-failed": "this process captures nothing, because the self-check failed",
 }
 """Notes after which nothing is compiled, whatever the program asks for."""
