@@ -12,7 +12,7 @@ import importlib.metadata
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -289,9 +289,13 @@ def _extents_of(layout: Any) -> tuple[Any, ...]:
 def _fake_of(fake_mode: Any, layout: Any, example: torch.Tensor, device: Any, symbols: Mapping[str, Any]) -> torch.Tensor:
     """Without a layout all of the example's numbers are as they are."""
     sizes, strides = (example.shape, example.stride()) if layout is None else (layout.sizes, layout.strides)
-    at = [[evaluate(each.expression, symbols) if is_size(each) else each for each in extents] for extents in (sizes, strides)]
     with fake_mode:
+        at = _in_symbols(sizes, symbols), _in_symbols(strides, symbols)
         return torch.empty_strided(*at, dtype=example.dtype, device=device)
+
+
+def _in_symbols(extents: Iterable[Any], symbols: Mapping[str, Any]) -> list[Any]:
+    return [evaluate(extent.expression, symbols) if is_size(extent) else extent for extent in extents]
 
 
 def _extents(node: Any) -> tuple[Any, ...]:
@@ -302,12 +306,9 @@ def _fake(fake_mode: Any, example: torch.Tensor, node: Any, symbols: Mapping[str
     """A tensor without memory, its sizes and strides written in the symbols."""
     if not any(map(is_size, _extents(node))):
         return fake_mode.from_tensor(example, static_shapes=True)
-    sizes, strides = (
-        [evaluate(extent.expression, symbols) if is_size(extent) else extent for extent in node.meta.get(kind, at_hand)]
-        for kind, at_hand in (("sizes", example.shape), ("strides", example.stride()))
-    )
+    extents = node.meta.get("sizes", example.shape), node.meta.get("strides", example.stride())
     with fake_mode:
-        made = torch.empty_strided(sizes, strides, dtype=example.dtype, device=example.device)
+        made = torch.empty_strided(*(_in_symbols(each, symbols) for each in extents), dtype=example.dtype, device=example.device)
         return made.requires_grad_(example.requires_grad)
 
 

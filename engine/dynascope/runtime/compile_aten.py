@@ -148,18 +148,10 @@ def _may_be_kept(options: Any) -> bool:
     return options.mode == "default" and not (options.looks_only or options.profile or options.levels)
 
 
-def _generate(
-    graph: fx.GraphModule,
-    example_inputs: Any,
-    options: Any,
-    clock: StageClock,
-    mutations: Mutations,
-    empties_its_list: bool,
-    turned: Callable[[], Turned] | None,
-) -> KernelModule | Explanation:
+def _generate(*given: Any) -> KernelModule | Explanation:
     from dynascope.runtime.generate import generate  # half of the engine, of no use where an earlier process did it
 
-    return generate(graph, example_inputs, options, clock, mutations, empties_its_list, turned)
+    return generate(*given)
 
 
 def _built(
