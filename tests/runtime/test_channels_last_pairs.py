@@ -20,6 +20,7 @@ from dynascope.loops.layouts import channels_last
 from dynascope.loops.lower import lower
 from dynascope.loops.lower.channels_last import convolves, turned_pair
 from dynascope.loops.nodes import ExternCall
+from dynascope.runtime import compile_aten
 from dynascope.runtime.compile_aten import CompiledAten
 from dynascope.schedule.fusion import fuse
 from interpreting import run_schedule
@@ -123,3 +124,26 @@ def test_second_derivatives_and_batches_of_tangents(turned) -> None:
         (batch,) = torch.autograd.grad(y, x, torch.eye(y.numel()).view(-1, *y.shape)[:5], is_grads_batched=True)
         found.append((first, second, batch))
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+def test_where_one_pass_runs_as_operators_nothing_is_turned(monkeypatch) -> None:
+    """Operators give what is saved as the graphs say."""
+    asked = []
+
+    def begun(graph, inputs, options, clock, mutations, takes_list, is_read, together=None):
+        asked.append(together)
+        made = CompiledAten(graph, graph, None, (), runs_operators=takes_list and together is not None)
+        return lambda: made
+
+    def empty(device):
+        graph = torch.fx.Graph()
+        graph.placeholder("x").meta["device"] = torch.device(device)
+        graph.output(())
+        return torch.fx.GraphModule(nn.Module(), graph)
+
+    monkeypatch.setattr(compile_aten, "_begun", begun)
+    compile_aten.compile_together([(empty("cuda"), None), (empty("cuda"), None)], shared=((0, 0),))
+    assert [each is None for each in asked] == [False, False, True, True]
+    asked.clear()
+    compile_aten.compile_together([(empty("cpu"), None), (empty("cpu"), None)], shared=((0, 0),))
+    assert asked == [None, None]

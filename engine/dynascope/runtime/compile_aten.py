@@ -47,6 +47,8 @@ class CompiledAten:
     notes: tuple[Explanation, ...]
     paths: dict[str, str] = field(default_factory=dict)
     timings: Timings | None = None
+    runs_operators: bool = False
+    """Whether a stage failed, so that the graph runs as its operators."""
 
 
 def compile_aten(
@@ -87,11 +89,14 @@ def compile_together(
     with ThreadPoolExecutor(len(graphs)) as threads:
         building = []
         for number, (graph, inputs) in enumerate(graphs):
-            together = _Together(graphs[1 - number][0], partial(turned, number)) if turned is not None else None
+            together = _Together(graphs[1 - number][0], tuple(shared), partial(turned, number)) if turned is not None else None
             finish = _begun(graph, inputs, options, clock, () if number else mutations, number > 0, is_read, together)
             building.append(threads.submit(finish))
         with clock("build"):
-            return [each.result() for each in building]
+            made = [each.result() for each in building]
+    if turned is not None and len({each.runs_operators for each in made}) > 1:
+        return compile_together(graphs, options, clock, mutations, is_read)  # operators give and take what lies as the graphs say
+    return made
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ class _Together:
     """What a graph has in common with another: how that lies follows from both."""
 
     other: fx.GraphModule
+    shared: tuple[tuple[int, int], ...]
     turned: Callable[[], Turned]
 
 
@@ -132,7 +138,8 @@ def _begun(
     key = None
     if not is_read and _may_be_kept(options):
         with clock("lower"):
-            key = kept_graphs.key_of(graph, options, mutations, empties_its_list, None if together is None else together.other)
+            beside = None if together is None else (together.other, together.shared)
+            key = kept_graphs.key_of(graph, options, mutations, empties_its_list, beside)
             kept = kept_graphs.load(key) if key is not None else None
         if kept is not None:
             return lambda: _built(graph, kept, options)
@@ -159,7 +166,7 @@ def _built(
 ) -> CompiledAten:
     """`key` is where what was made is kept."""
     if isinstance(made, Explanation):
-        return CompiledAten(graph, run_operators(graph), None, (made,))
+        return _as_operators(graph, made)
     module = None if isinstance(made, Runnable) else made
     if options is not None and options.looks_only:
         return CompiledAten(graph, run_operators(graph), module, ())
@@ -167,14 +174,16 @@ def _built(
         runnable = made if isinstance(made, Runnable) else _runnable_of(made)
         built = build(runnable, options)
     except ToolchainError as error:
-        note = RunsAsOperators(error.reason.message(), error.reason.remedy()).explain()
-        return CompiledAten(graph, run_operators(graph), None, (note,))
+        return _as_operators(graph, RunsAsOperators(error.reason.message(), error.reason.remedy()).explain())
     except Exception as error:
-        note = GenerationFailed("build", f"{type(error).__name__}: {error}").explain()
-        return CompiledAten(graph, run_operators(graph), None, (note,))
+        return _as_operators(graph, GenerationFailed("build", f"{type(error).__name__}: {error}").explain())
     if key is not None:
         kept_graphs.keep(key, runnable)
     return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings)
+
+
+def _as_operators(graph: fx.GraphModule, why: Explanation) -> CompiledAten:
+    return CompiledAten(graph, run_operators(graph), None, (why,), runs_operators=True)
 
 
 def _runnable_of(module: KernelModule) -> Runnable:

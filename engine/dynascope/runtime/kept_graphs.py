@@ -40,13 +40,17 @@ LITERALS = (type(None), bool, int, float, str)
 
 
 def key_of(
-    graph: fx.GraphModule, options: Any, mutations: Iterable[tuple[int, int]], takes_list: bool, beside: fx.GraphModule | None = None
+    graph: fx.GraphModule,
+    options: Any,
+    mutations: Iterable[tuple[int, int]],
+    takes_list: bool,
+    beside: tuple[fx.GraphModule, tuple[tuple[int, int], ...]] | None = None,
 ) -> str | None:
-    """`beside` is the graph of the other pass, where it has a say in what is made: how what both share lies."""
+    """`beside` is the graph of the other pass, and what both share, where that has a say in how it lies."""
     text = text_of(graph)
     if beside is not None and text is not None and CONVOLVES in text:
-        other = text_of(beside)
-        text = None if other is None else f"{text}\n{other}"
+        other = text_of(beside[0])
+        text = None if other is None else f"{text}\n{other}\n{beside[1]} {torch.backends.cudnn.enabled}"
     if text is None:
         return None
     devices = {torch.device(device) for node in graph.graph.nodes if (device := node.meta.get("device")) is not None}
