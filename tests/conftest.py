@@ -22,6 +22,7 @@ from hypothesis import settings
 settings.register_profile("the same each time", derandomize=True)
 settings.load_profile("the same each time")  # the gate does not fail by chance
 os.environ["DYNASCOPE_STRICT"] = "1"
+os.environ.pop("COLUMNS", None)  # of whoever reads what the tests print, not of the programs that they start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if os.environ.get("DYNASCOPE_TESTS_COLLECT"):  # by tests/sanitize.py

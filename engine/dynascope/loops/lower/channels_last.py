@@ -113,7 +113,8 @@ class _Plan:
     def add(self, node: fx.Node) -> None:
         read = [operand for operand in node.all_input_nodes if operand in self.layouts]
         if node.op == "output":
-            self._copy([each for at, each in enumerate(node.args[0]) if at not in self.loose and each in read])
+            returned = node.args[0] if isinstance(node.args[0], (list, tuple)) else node.args
+            self._copy([each for at, each in enumerate(returned) if at not in self.loose and each in read])
         elif node.op == "call_function" and (read or _is_convolution(node)):
             layouts = self._turned(node, read)
             if layouts is not None:
