@@ -11,9 +11,7 @@ Needs timm.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))
 import dynascope  # noqa: E402
 import timm  # noqa: E402
 import torch  # noqa: E402
+from gpu_calls import in_turn, peak_megabytes  # noqa: E402
 from results import write_section  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
@@ -73,15 +72,6 @@ def training(name: str) -> Callable[[str], Callable[[], None]]:
 WAYS = {"inference": inference, "training step": training}
 
 
-def peak_megabytes(call: Callable[[], None]) -> float:
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    held = torch.cuda.memory_allocated()
-    call()
-    torch.cuda.synchronize()
-    return (torch.cuda.max_memory_allocated() - held) / 1e6
-
-
 def kernels_of(call: Callable[[], None]) -> list[tuple[float, int, str]]:
     """Milliseconds, launches and name of each kernel in one call, the dearest first."""
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
@@ -90,20 +80,6 @@ def kernels_of(call: Callable[[], None]) -> list[tuple[float, int, str]]:
         torch.cuda.synchronize()
     found = [(event.self_device_time_total / 1e3 / CALLS, event.count // CALLS, event.key) for event in profiled.key_averages()]
     return sorted(found, reverse=True)
-
-
-def in_turn(calls: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """Milliseconds of a call: the median of rounds."""
-    times: dict[str, list[float]] = {side: [] for side in calls}
-    for _ in range(ROUNDS):
-        for side, call in calls.items():
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            for _ in range(CALLS):
-                call()
-            torch.cuda.synchronize()
-            times[side].append((time.perf_counter() - started) / CALLS * 1e3)
-    return {side: statistics.median(found) for side, found in times.items()}
 
 
 def main() -> None:
@@ -122,7 +98,7 @@ def main() -> None:
                 call()
                 call()
             peaks = {side: peak_megabytes(call) for side, call in calls.items()}
-            times = in_turn(calls)
+            times = in_turn(calls, ROUNDS, CALLS)
             for side, call in calls.items():
                 kernels = kernels_of(call)
                 total = sum(each[0] for each in kernels)

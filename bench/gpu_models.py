@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from gpu_calls import in_turn, peak_megabytes  # noqa: E402
 from programs import Block  # noqa: E402
 from results import write_section  # noqa: E402
 from torch import nn  # noqa: E402
@@ -148,22 +148,9 @@ def warm(name: str, sides: tuple[str, ...], rounds: int = 15, calls: int = 8) ->
         steps[side] = step = step_of(side)
         for _ in range(4):
             step()
-        torch.cuda.synchronize()
-        held = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        step()
-        torch.cuda.synchronize()
-        peaks[side] = (torch.cuda.max_memory_allocated() - held) / 1e6
-    times: dict[str, list[float]] = {side: [] for side in sides}
-    for _ in range(rounds):
-        for side, step in steps.items():
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            for _ in range(calls):
-                step()
-            torch.cuda.synchronize()
-            times[side].append((time.perf_counter() - started) / calls * 1e3)
-    return {side: (statistics.median(times[side]), peaks[side]) for side in sides}
+        peaks[side] = peak_megabytes(step)
+    times = in_turn(steps, rounds, calls)
+    return {side: (times[side], peaks[side]) for side in sides}
 
 
 def main() -> None:

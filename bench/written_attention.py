@@ -12,6 +12,7 @@ from functools import partial
 
 import dynascope
 import torch
+from gpu_calls import peak_megabytes
 from measure import Measured, compare
 from results import write_section
 
@@ -51,12 +52,7 @@ def synchronize() -> None:
 
 
 def peak(run) -> str:
-    if not torch.cuda.is_available():
-        return ""
-    torch.cuda.reset_peak_memory_stats()
-    held = torch.cuda.memory_allocated()
-    run()
-    return f"{(torch.cuda.max_memory_allocated() - held) / 1e6:.0f}"
+    return f"{peak_megabytes(run):.0f}" if torch.cuda.is_available() else ""
 
 
 def measured(runs: dict) -> Measured:

@@ -203,7 +203,6 @@ def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) ->
     The backend gets what torch.compile's backends get: fake tensors, and torch's symbols for the numbers, in which the tensors' sizes
     are written too. Raises `SymbolFixed` where it relied on a number's value, and whatever the backend raises.
     """
-    from torch._guards import TracingContext, tracing
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -224,11 +223,7 @@ def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) ->
     ]
     for node, given in zip(placeholders, inputs, strict=True):
         node.meta["example_value"] = given
-    with tracing(TracingContext(fake_mode)):
-        compiled = backend(graph, inputs)
-    if shapes.guards or shapes.replacements:
-        raise SymbolFixed(", ".join(str(guard.expr) for guard in shapes.guards))
-    return compiled
+    return _compiled_in_symbols(backend, graph, inputs, fake_mode)
 
 
 def compile_functional_with_symbols(compiler: Backend, graph: Any) -> Callable:
@@ -236,7 +231,6 @@ def compile_functional_with_symbols(compiler: Backend, graph: Any) -> Callable:
     tensor of such sizes; `graph` stays as it is."""
     import copy
 
-    from torch._guards import TracingContext, tracing
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx import GraphModule
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -254,8 +248,16 @@ def compile_functional_with_symbols(compiler: Backend, graph: Any) -> Callable:
     }
     for node in nodes:
         _describe_in_symbols(node, fake_mode, symbols)
+    return _compiled_in_symbols(compiler, copied, [node.meta["val"] for node in placeholders], fake_mode)
+
+
+def _compiled_in_symbols(backend: Backend, graph: Any, inputs: list[Any], fake_mode: Any) -> Callable:
+    """Raises `SymbolFixed` where the backend relied on a number's value."""
+    from torch._guards import TracingContext, tracing
+
     with tracing(TracingContext(fake_mode)):
-        compiled = compiler(copied, [node.meta["val"] for node in placeholders])
+        compiled = backend(graph, inputs)
+    shapes = fake_mode.shape_env
     if shapes.guards or shapes.replacements:
         raise SymbolFixed(", ".join(str(guard.expr) for guard in shapes.guards))
     return compiled

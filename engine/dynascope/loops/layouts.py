@@ -57,19 +57,20 @@ def _dimension(size: Extent) -> Extent:
 
 def row_major(sizes: Iterable[Extent]) -> tuple[Extent, ...]:
     """The strides of a contiguous tensor."""
-    strides: list[Extent] = []
-    step: Extent = 1
-    for size in reversed(tuple(sizes)):
-        strides.append(step)
-        step = step * size
-    return tuple(reversed(strides))
+    sizes = tuple(sizes)
+    return dense(sizes, reversed(range(len(sizes))))
 
 
 def channels_last(sizes: Sequence[Extent]) -> tuple[Extent, ...]:
     """The strides of a tensor of sizes (batch, channels, ...) whose channels lie side by side."""
+    return dense(sizes, (1, *reversed(range(2, len(sizes))), 0))
+
+
+def dense(sizes: Sequence[Extent], order: Iterable[int]) -> tuple[Extent, ...]:
+    """The strides of a tensor without holes whose dimensions lie in this order, the innermost first."""
     strides: list[Extent] = [0] * len(sizes)
     step: Extent = 1
-    for dimension in (1, *reversed(range(2, len(sizes))), 0):
+    for dimension in order:
         strides[dimension] = step
         step = step * sizes[dimension]
     return tuple(strides)

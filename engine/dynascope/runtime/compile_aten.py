@@ -23,6 +23,7 @@ from dynascope.report.reason import Explanation
 from dynascope.runtime import kept_graphs
 from dynascope.runtime.build import build
 from dynascope.runtime.clock import StageClock
+from dynascope.runtime.graph_text import text_of
 from dynascope.runtime.operators import run_operators
 from dynascope.runtime.reasons import GenerationFailed, RunsAsOperators
 from dynascope.runtime.timings import Timings
@@ -86,10 +87,11 @@ def compile_together(
     they may lie otherwise than the graphs say.
     """
     turned = _turned_pair(graphs[0][0], graphs[1][0], shared, options) if shared else None
+    told = cache(text_of)
     with ThreadPoolExecutor(len(graphs)) as threads:
         building = []
         for number, (graph, inputs) in enumerate(graphs):
-            together = _Together(graphs[1 - number][0], tuple(shared), partial(turned, number)) if turned is not None else None
+            together = _Together(graphs[1 - number][0], tuple(shared), partial(turned, number), told) if turned is not None else None
             finish = _begun(graph, inputs, options, clock, () if number else mutations, number > 0, is_read, together)
             building.append(threads.submit(finish))
         with clock("build"):
@@ -106,6 +108,8 @@ class _Together:
     other: fx.GraphModule
     shared: tuple[tuple[int, int], ...]
     turned: Callable[[], Turned]
+    told: Callable[[fx.GraphModule], str | None]
+    """Both as text, each written once."""
 
 
 def _turned_pair(
@@ -138,8 +142,8 @@ def _begun(
     key = None
     if not is_read and _may_be_kept(options):
         with clock("lower"):
-            beside = None if together is None else (together.other, together.shared)
-            key = kept_graphs.key_of(graph, options, mutations, empties_its_list, beside)
+            beside, told = (None, text_of) if together is None else ((together.other, together.shared), together.told)
+            key = kept_graphs.key_of(graph, options, mutations, empties_its_list, beside, told)
             kept = kept_graphs.load(key) if key is not None else None
         if kept is not None:
             return lambda: _built(graph, kept, options)

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,11 +45,12 @@ def key_of(
     mutations: Iterable[tuple[int, int]],
     takes_list: bool,
     beside: tuple[fx.GraphModule, tuple[tuple[int, int], ...]] | None = None,
+    told: Callable[[fx.GraphModule], str | None] = text_of,
 ) -> str | None:
-    """`beside` is the graph of the other pass, and what both share, where that has a say in how it lies."""
-    text = text_of(graph)
+    """`beside` is the graph of the other pass, and what both share, where that has a say in how it lies. `told` says a graph as text."""
+    text = told(graph)
     if beside is not None and text is not None and CONVOLVES in text:
-        other = text_of(beside[0])
+        other = told(beside[0])
         text = None if other is None else f"{text}\n{other}\n{beside[1]} {torch.backends.cudnn.enabled}"
     if text is None:
         return None

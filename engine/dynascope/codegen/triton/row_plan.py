@@ -204,16 +204,20 @@ def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
 def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
     """Where several passes go through rows that no program holds: each element is read once, or near where it was read before. None
     for others, and where sizes vary."""
-    rows, columns, most = facts.group.row_count, facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
-    varies = isinstance(rows, Size) or isinstance(columns, Size)
-    if varies or sweeps <= 1 or most < 2 or rows >= MOST_TICKETS or any(isinstance(o, Scan) for o in facts.body):
+    columns, most = facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
+    if not _may_be_gathered(facts, sweeps, most):
         return None
     fitting = [block for block in _GATHERED_BLOCKS if block * most >= columns]
     filled = [block for block in fitting if columns % block == 0 or columns % block > block // 2 or columns > 8 * block]
     block = (filled or fitting or _GATHERED_BLOCKS)[0]
-    blocks = -(-columns // block)
-    steps = -(-blocks // most)
-    return RowPlan("gathered", 1, block, block // (32 * _GATHERED_PER_THREAD), steps, -(-blocks // steps))
+    return _divided("gathered", columns, 1, block, block // (32 * _GATHERED_PER_THREAD), most)
+
+
+def _may_be_gathered(facts: GroupFacts, sweeps: int, most: int) -> bool:
+    rows, columns = facts.group.row_count, facts.group.column_count
+    if isinstance(rows, Size) or isinstance(columns, Size) or any(isinstance(o, Scan) for o in facts.body):
+        return False
+    return sweeps > 1 and most > 1 and rows < MOST_TICKETS
 
 
 def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
@@ -242,19 +246,14 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
 def _gathered_across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
     """As `_gathered`, for tiles of as many rows as leave every multiprocessor a program."""
     rows, columns, most = facts.group.row_count, facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
-    varies = isinstance(rows, Size) or isinstance(columns, Size)
-    if varies or sweeps <= 1 or most < 2 or rows >= MOST_TICKETS or any(isinstance(o, Scan) for o in facts.body):
+    if not _may_be_gathered(facts, sweeps, most):
         return None
     row_block = min(_WIDEST_ACROSS, power_of_two(rows))
     while row_block > _NARROWEST_ACROSS and -(-rows // row_block) * most < device.multiprocessors:
         row_block //= 2
     column_block = _TILE_ELEMENTS // row_block
     parts = min(most, columns // (2 * column_block))
-    if parts < 2:
-        return None
-    blocks = -(-columns // column_block)
-    steps = -(-blocks // parts)
-    return RowPlan("gathered", row_block, column_block, _warps_across(_TILE_ELEMENTS), steps, -(-blocks // steps))
+    return _divided("gathered", columns, row_block, column_block, _warps_across(_TILE_ELEMENTS), parts) if parts > 1 else None
 
 
 def _warps_across(elements: int) -> int:
@@ -287,9 +286,14 @@ def _split(columns: Extent, row_block: int, column_block: int, warps: int, wante
     """At most `wanted` parts, all of equally many blocks and none of them empty; of columns that vary, just so many parts."""
     if isinstance(columns, Size):
         return RowPlan("split", row_block, column_block, warps, blocks_of(columns, column_block * wanted), wanted)
+    return _divided("split", columns, row_block, column_block, warps, wanted)
+
+
+def _divided(mode: Mode, columns: int, row_block: int, column_block: int, warps: int, most: int) -> RowPlan:
+    """Columns in at most so many parts, all of equally many blocks and none of them empty."""
     blocks = -(-columns // column_block)
-    steps = -(-blocks // min(wanted, blocks))
-    return RowPlan("split", row_block, column_block, warps, steps, -(-blocks // steps))
+    steps = -(-blocks // min(most, blocks))
+    return RowPlan(mode, row_block, column_block, warps, steps, -(-blocks // steps))
 
 
 def power_of_two(number: int) -> int:

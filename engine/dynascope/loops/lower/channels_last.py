@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.loops.layouts import ResultLayout, channels_last, result_layouts
+from dynascope.loops.layouts import ResultLayout, channels_last, dense, result_layouts
 from dynascope.loops.lower.rules import RULES, writes_in_place
 from dynascope.loops.lower.views import is_view
 
@@ -246,8 +246,5 @@ def _may_lead(like: ResultLayout, own: ResultLayout, target: Any) -> bool:
 
 def _ordered(like: ResultLayout, layout: ResultLayout) -> ResultLayout:
     """Dense, its dimensions one in another as those of `like`."""
-    strides, step = [0] * len(layout.shape), 1
-    for dimension in sorted(range(len(layout.shape)), key=lambda d: (like.strides[d], -d)):
-        strides[dimension] = step
-        step *= layout.shape[dimension]
-    return ResultLayout(layout.shape, tuple(strides), layout.dtype)
+    order = sorted(range(len(layout.shape)), key=lambda d: (like.strides[d], -d))
+    return ResultLayout(layout.shape, dense(layout.shape, order), layout.dtype)

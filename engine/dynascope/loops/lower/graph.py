@@ -122,9 +122,7 @@ class _LoweringState:
     def _as_eager(self, node: fx.Node) -> Any:
         """A turned result once more. Of a view it is the view of its base's copy."""
         if node not in self.as_eager:
-            if node.op == "placeholder":
-                self.as_eager[node] = self._copied(node, result_layouts(node), "_as_eager")
-            elif node.target is operator.getitem:
+            if node.target is operator.getitem:
                 self.as_eager[node] = self._as_eager(node.args[0])[node.args[1]]
             elif is_view(node.target):
                 self.as_eager[node] = view_result(self._lowering(node, as_eager=True))
