@@ -212,6 +212,15 @@ def test_parts_that_autocast_converts_out_of_sight_run_as_eager():
         check(F.bilinear, dynascope.compile(lambda *a: F.bilinear(*a)), x, y, weight, tolerance=0)
 
 
+@pytest.mark.expects("autocast")
+def test_parts_of_a_kernel_that_autocast_converts_run_as_eager():
+    """What it calls inside is converted, the operator itself is on no list of torch's."""
+    x = torch.randn(4, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        mine, _ = check(torch.linalg.pinv, dynascope.compile(lambda x: torch.linalg.pinv(x)), x, tolerance=0)
+    assert mine.dtype is torch.bfloat16
+
+
 @pytest.mark.parametrize(
     "function",
     [

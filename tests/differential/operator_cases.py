@@ -3,8 +3,8 @@
     for failure in differences(unit, samples=3, seed=0): ...        unit = Unit("add", 0, torch.float32, "cpu", "in place")
 
 Kinds: "results" (several samples in one program, laid out in several ways, with gradients), "in place", "out", "errors"
-(`error_inputs`: the same exception and message), "sizes" (one function for a sample and then for others of other sizes), "module"
-(training and not: results, gradients, buffers). Values that are not close are compared with float64: at most four times eager's own
+(`error_inputs`: the same exception and message), "sizes" (one function for a sample and then for others of other sizes), "autocast"
+(results inside `torch.autocast` of the device), "module" (training and not: results, gradients, buffers). Values that are not close are compared with float64: at most four times eager's own
 error.
 """
 
@@ -26,7 +26,7 @@ DTYPES = (
     torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool,
     torch.complex64,
 )  # fmt: skip
-KINDS = ("results", "in place", "out", "errors", "sizes")
+KINDS = ("results", "in place", "out", "errors", "sizes", "autocast")
 UNINITIALISED = frozenset(
     [
         "empty",
@@ -161,6 +161,24 @@ def _over_all(operator: Callable) -> Callable:
     return program
 
 
+def _autocast(info: Any, unit: Unit, count: int, choice: random.Random) -> Iterator[Program]:
+    if not unit.dtype.is_floating_point:
+        return
+    found = _samples(info, unit, count, _has_gradient(info, unit))
+    chosen = found[:1] + choice.sample(found[1:], min(count - 1, max(len(found) - 1, 0)))
+    chosen = [sample for sample in chosen if not _stops_the_device(info, _contents([sample]), unit)]
+    if chosen:
+        yield "autocast", _under_autocast(_over_all(info.op), torch.device(unit.device).type), (_contents(chosen),)
+
+
+def _under_autocast(program: Callable, device: str) -> Callable:
+    def converting(calls: list[tuple]) -> list[Any]:
+        with torch.autocast(device):
+            return program(calls)
+
+    return converting
+
+
 def _in_place(info: Any, unit: Unit, count: int, choice: random.Random) -> Iterator[Program]:
     if info.inplace_variant is None:
         return
@@ -264,7 +282,7 @@ def _resized(value: Any, size: int, other: int) -> Any:
     return type(value)(_resized(item, size, other) for item in value) if type(value) in (list, tuple) else value
 
 
-_PROGRAMS = {"results": _results, "in place": _in_place, "out": _out, "errors": _errors}
+_PROGRAMS = {"results": _results, "in place": _in_place, "out": _out, "errors": _errors, "autocast": _autocast}
 
 
 def _module_programs(unit: Unit, count: int) -> Iterator[Program]:
@@ -288,7 +306,7 @@ def _module_programs(unit: Unit, count: int) -> Iterator[Program]:
 
 def _compared(label: str, program: Callable, arguments: tuple, unit: Unit) -> Iterator[str | None]:
     theirs = _observed(program, arguments, unit, None)
-    if theirs.error is not None and unit.kind in ("results", "in place", "out") and len(arguments[0]) > 1:
+    if theirs.error is not None and unit.kind in ("results", "in place", "out", "autocast") and len(arguments[0]) > 1:
         for number, call in enumerate(arguments[0]):  # one that raises hides the others
             yield from _compared(f"{label} #{number}", program, ([call],), unit)
         return

@@ -17,7 +17,7 @@ KNOWN = frozenset(
 @pytest.mark.compiler
 @pytest.mark.may_break
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["results", "in place", "out", "errors", "module", "sizes"])
+@pytest.mark.parametrize("kind", ["results", "in place", "out", "errors", "module", "sizes", "autocast"])
 def test_some_units(kind):
     seed = random.randrange(10**6)
     print("seed", seed)

@@ -55,9 +55,6 @@ from dynascope.random_numbers import filling, is_filling
 aten = torch.ops.aten
 
 
-_CONVERTED_INSIDE = {aten._trilinear.default}
-"""Kernels that call matrix products, which autocast converts there. Other kernels compute in the type of their operands."""
-
 _PHASES_CHECKED = {aten.linalg_eig.default, aten._linalg_eigh.default, aten._linalg_svd.default}
 """Vectors that are complex are given but for a phase: eager's backward pass raises for a loss that depends on it, which only the
 values of the tangents tell."""
@@ -123,8 +120,11 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.tape.phase == "backward" and not self.says_its_places:
             self._place_backward_step()
-        with torch._C._AutoDispatchBelowAutograd(), autocast.suspended():
-            return self._record(func, args, kwargs or {})
+        with torch._C._AutoDispatchBelowAutograd():
+            if autocast.converts_inside(func, args, kwargs or {}):
+                raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
+            with autocast.suspended():
+                return self._record(func, args, kwargs or {})
 
     def observe(self, numbers: Any) -> Any:
         """Numbers that torch computed, as the sizes that they are for every call. Of nested data the numbers in it."""
@@ -224,8 +224,6 @@ class Recorder(TorchDispatchMode):
         if mutate is not None:
             return mutate(self, *args, **kwargs)
         if facts.kind == "plain":
-            if func in _CONVERTED_INSIDE and autocast.is_simulated():
-                raise DifferentiationRefused(AutocastActive(str(func).removesuffix(".default")))
             if func in _PHASES_CHECKED and _has_phases(func, concrete[0][0]):
                 raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
             if has_no_such_dimension(func, concrete[0]):

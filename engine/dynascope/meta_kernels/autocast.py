@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from dynascope.meta_kernels.torch_warnings import noted
 
 DEVICES = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
 """Where torch's own kernels for a device type are registered."""
@@ -109,14 +111,18 @@ class _Simulation:
     """`device_of` says the device type that a tensor stands for. `copies` are the converted parameters, made once: until they are
     cleared torch gives the first copy, also of a parameter that has changed, and where another precision is asked for."""
 
-    def __init__(self, device_of: DeviceOf, copies: Copies | None) -> None:
-        self.device_of, self.copies = device_of, copies
+    def __init__(self, device_of: DeviceOf, copies: Copies | None, devices: tuple[str, ...]) -> None:
+        self.device_of, self.copies, self.devices = device_of, copies, devices
+        self.has_converted = False
+        self.is_inside = False
+        """Inside an operator that converts its operands: its parts convert nothing."""
 
     def convert(self, data: Any, device: str, dtype: torch.dtype) -> Any:
         if isinstance(data, (list, tuple)):
             return [self.convert(item, device, dtype) for item in data]
         if not isinstance(data, torch.Tensor) or not self.takes_part(data, device) or data.dtype is dtype:
             return data
+        self.has_converted = True
         lasts = data.dtype is torch.float32 and data.requires_grad and data.is_leaf and data._base is None
         is_lower = dtype is torch.get_autocast_dtype(device)
         if self.copies is None or not (lasts and is_lower) or not torch.is_autocast_cache_enabled():
@@ -166,23 +172,18 @@ def active_devices() -> tuple[str, ...]:
 def simulated(device_of: DeviceOf, copies: Copies | None = None) -> AbstractContextManager[None]:
     """Where autocast is on: conversions of meta tensors, as for the devices that `device_of` says."""
     devices = active_devices()
-    return _simulated(_Simulation(device_of, copies), devices) if devices else nullcontext()
+    return _simulated(_Simulation(device_of, copies, devices)) if devices else nullcontext()
 
 
 @contextmanager
-def _simulated(simulation: _Simulation, devices: tuple[str, ...]) -> Iterator[None]:
-    global _active
-    before, _active = _active, simulation
-    try:
-        with ExitStack() as stack:
-            for device in devices:
-                _register(device)
-                torch.set_autocast_enabled(_STAND_INS[device], True)
-                stack.callback(torch.set_autocast_enabled, _STAND_INS[device], False)
-                stack.enter_context(torch._C._IncludeDispatchKeyGuard(_KEYS[device]))
-            yield
-    finally:
-        _active = before
+def _simulated(simulation: _Simulation) -> Iterator[None]:
+    with _in_place_of_active(simulation), ExitStack() as stack:
+        for device in simulation.devices:
+            _register(device)
+            torch.set_autocast_enabled(_STAND_INS[device], True)
+            stack.callback(torch.set_autocast_enabled, _STAND_INS[device], False)
+            stack.enter_context(torch._C._IncludeDispatchKeyGuard(_KEYS[device]))
+        yield
 
 
 def is_simulated() -> bool:
@@ -192,6 +193,39 @@ def is_simulated() -> bool:
 def suspended() -> AbstractContextManager[None]:
     """Inside an operator: its own parts are not converted again."""
     return torch._C._ExcludeDispatchKeyGuard(_ALL_KEYS) if is_simulated() else nullcontext()
+
+
+def converts_inside(operator: Any, arguments: tuple, keywords: dict[str, Any]) -> bool:
+    """Whether `operator`, which autocast passes by, is a kernel made of other operators, and one of those is converted there."""
+    if _active is None or _active.is_inside or not _is_made_of_others(operator.name()):
+        return False
+    tensors = [each for each in _tensors((*arguments, *keywords.values())) if each.is_floating_point()]
+    device = _active.device_of(tensors[0]) if tensors else ""
+    if device not in _active.devices:
+        return False
+    watching = _Simulation(lambda tensor: device, None, (device,))
+    # Where torch hands an operator to Python it has excluded the keys above.
+    keys = torch._C._dispatch_tls_local_include_set() | _SETS[device], torch._C._dispatch_tls_local_exclude_set() - _SETS[device]
+    with _in_place_of_active(watching), torch._C._ForceDispatchKeyGuard(*keys), noted(), suppress(Exception):
+        operator(*arguments, **keywords)  # what it raises, it raises when it is recorded
+    return watching.has_converted
+
+
+@contextmanager
+def _in_place_of_active(simulation: _Simulation) -> Iterator[None]:
+    global _active
+    before, _active = _active, simulation
+    try:
+        yield
+    finally:
+        _active = before
+
+
+@functools.cache
+def _is_made_of_others(name: str) -> bool:
+    """Whether one kernel, which calls the dispatcher, serves all devices: the meta device then runs it too."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return not has(name, "Meta") and any(has(name, f"CompositeExplicitAutograd{kind}") for kind in ("", "NonFunctional"))
 
 
 def converted(operator: Any, arguments: tuple) -> tuple:
@@ -235,7 +269,11 @@ def _run(device: str, operator: Any, *arguments: Any, **keywords: Any) -> Any:
     assert simulation is not None
     with torch._C._ExcludeDispatchKeyGuard(_SETS[device]):
         operator, arguments, keywords = _converted(simulation, device, operator, arguments, keywords)
-        return operator(*arguments, **keywords)
+        before, simulation.is_inside = simulation.is_inside, True
+        try:
+            return operator(*arguments, **keywords)
+        finally:
+            simulation.is_inside = before
 
 
 def _converted(
@@ -248,6 +286,7 @@ def _converted(
     first = arguments[0] if arguments else None
     is_first = isinstance(first, torch.Tensor) and simulation.takes_part(first, device)
     on_cpu = device == "cpu" and base in FLOAT_ON_CPU
+    simulation.has_converted |= is_first and first.dtype is not torch.float32 and (base == "norm" or base in FLOAT_RESULT)
     if base == "norm":
         return _norm(operator, arguments, keywords, torch.float32 if is_first else first.dtype)
     if base in FLOAT_RESULT and not on_cpu:
