@@ -123,9 +123,10 @@ def _run_node(node: LoopNode, memories: Memories) -> None:
     stores = []
     for result in node.results:
         buffer = result.buffer
-        memories[buffer.name] = torch.full((_span(buffer.sizes, buffer.strides),), 0, dtype=buffer.dtype)
+        if result is node.results[0] or buffer.name != node.results[0].buffer.name:
+            memories[buffer.name] = torch.full((_span(buffer.sizes, buffer.strides),), 0, dtype=buffer.dtype)
         terms = tuple((loop.symbol, stride) for loop, stride in zip(node.loops, result.strides, strict=True) if stride)
-        stores.append(Store(buffer.dtype, (result.value,), node.origin, buffer.name, Index(terms)))
+        stores.append(Store(buffer.dtype, (result.value,), node.origin, buffer.name, Index(terms, result.offset)))
     rows = tuple(loop.symbol for loop in node.loops if not loop.reduced)
     columns = tuple(loop.symbol for loop in node.loops if loop.reduced)
     _run((*node.body, *stores), rows, columns, memories)

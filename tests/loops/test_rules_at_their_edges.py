@@ -169,7 +169,7 @@ LEFT_TO_THE_LIBRARY = {
     "written at places": {"index_add", "index_copy", "index_fill", "index_put", "scatter", "scatter_add"},
     "shifts and bits": {"__rshift__", "bitwise_left_shift"},
     "whole numbers divided": {"floor_divide", "fmod", "remainder"},
-    "steps": {"celu", "hardshrink", "heaviside", "log_sigmoid_forward", "rsub", "softshrink"},
+    "steps": {"heaviside", "log_sigmoid_forward", "rsub"},
     "numbers at their ends": {"logaddexp", "signbit", "xlogy"},
     "reduced": {"count_nonzero", "cumprod", "cumsum", "linalg_vector_norm"},
     "reduced with ties": {"cumsum", "median"},

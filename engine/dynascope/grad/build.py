@@ -123,6 +123,9 @@ SHORT: dict[str, Any] = {
     "var_mean": aten.var_mean.correction,
     **{
         name: getattr(aten, name).default
-        for name in ("exp", "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "abs", "neg")
+        for name in (
+            *("exp", "exp2", "log", "log1p", "sqrt", "rsqrt", "sin", "tanh", "sigmoid", "erf"),
+            *("abs", "neg", "isnan", "isinf", "clamp_max"),
+        )
     },
 }

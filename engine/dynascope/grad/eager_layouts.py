@@ -124,6 +124,11 @@ def _binary_cross_entropy(a: Value, target: Value, weight: Value | None = None, 
     return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
 
 
+@eager_layout(aten.glu_backward.default)
+def _glu_backward(gradient: Value, a: Value, _: int) -> Layout:
+    return fresh(a.sizes, a.dtype, a.device)
+
+
 @eager_layout(*overloads("index_fill.int_Scalar index_fill.int_Tensor"))
 def _index_fill(a: Value, *_: Any) -> Layout:
     return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
@@ -163,7 +168,7 @@ def _dropout_backward(gradient: Value, mask: Value, *_: Any) -> Layout:
     return Layout(gradient.sizes, strides, gradient.dtype, gradient.device)
 
 
-@rule(aten.log_sigmoid_forward.default)
+@eager_layout(aten.log_sigmoid_forward.default)
 def _log_sigmoid(a: Value) -> list[Layout | None]:
     if a.device.type == "cuda":
         layout = Layout(a.sizes, iterator_strides(a.sizes, [a]), a.dtype, a.device)

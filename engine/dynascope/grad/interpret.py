@@ -121,6 +121,8 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder,
         written = _writes(keywords.get("out"), recorder)
         with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):
             result = _call(node, arguments, keywords, recorder)
+        if _is_of_another_type(result, node.meta.get("example_value")):
+            raise DifferentiationRefused(AutocastActive(name))
         if node.target is torch.clear_autocast_cache:
             recorder.lower_precision_copies.clear()
         if any(now == before for now, before in zip(_writes(keywords.get("out"), recorder), written, strict=True)):
@@ -177,6 +179,14 @@ def _named(reason: Any, name: str) -> Any:
     if isinstance(reason, VaryingNumberNeeded):
         return VaryingNumberNeeded(name, reason.inputs)
     return reason
+
+
+def _is_of_another_type(result: Any, example: Any) -> bool:
+    """Under autocast: a kernel that computes in one type by itself, and in another where what it calls inside is converted. Capture
+    has that from torch."""
+    if not autocast.active_devices() or not isinstance(result, torch.Tensor) or not isinstance(example, torch.Tensor):
+        return False
+    return result.dtype is not example.dtype
 
 
 def refusal_within(error: BaseException | None) -> DifferentiationRefused | None:

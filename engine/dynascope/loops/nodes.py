@@ -190,7 +190,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The body value that a node leaves in a buffer: at `sum(loop * stride)` elements from its start.
+    """The body value that a node leaves in a buffer: at `offset + sum(loop * stride)` elements from its start. Results of one buffer
+    are parts of it.
 
     `strides` has one entry for each loop of the node; it is 0 for loops that do not index the result (reduced loops of
     a row-level value) and for loops that run once.
@@ -199,6 +200,7 @@ class Result:
     buffer: Buffer
     value: int
     strides: tuple[Extent, ...]
+    offset: Extent = 0
 
 
 @dataclass(frozen=True, slots=True)

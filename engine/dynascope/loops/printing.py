@@ -73,10 +73,11 @@ def source_comment(origin: Origin) -> str:
 
 def _print_loops(node: LoopNode) -> str:
     loops = ", ".join(f"{loop.symbol}: {loop.size}" for loop in node.loops)
-    lines = [f"{', '.join(r.buffer.name for r in node.results)} = {node.kind}({loops})  # {node.origin.operator}"]
+    names = dict.fromkeys(result.buffer.name for result in node.results)
+    lines = [f"{', '.join(names)} = {node.kind}({loops})  # {node.origin.operator}"]
     lines += [f"    {line}" for line in print_body(node.body)]
     for result in node.results:
-        index = affine({loop.symbol: s for loop, s in zip(node.loops, result.strides, strict=True)})
+        index = affine({loop.symbol: s for loop, s in zip(node.loops, result.strides, strict=True)}) + result.offset
         lines.append(
             "    " + _typed(f"{result.buffer.name}[{index}] = %{result.value}", describe_buffer(result.buffer))
         )

@@ -244,10 +244,11 @@ def _verify_result(node: LoopNode, result: Result) -> None:
     if 0 in sizes:
         return
     strides = list(map(hint_of, result.strides))
-    last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    last = hint_of(result.offset) + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     if min(strides, default=0) < 0 or last >= span(result.buffer.sizes, result.buffer.strides):
         raise Invalid(f"{place}: element {last} is written, beyond its end")
-    written = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
+    parts = sum(each.buffer.name == result.buffer.name for each in node.results)
+    written = parts * math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
     _same(written, distinct(result.buffer), f"{place}: the elements that are written")
 
 

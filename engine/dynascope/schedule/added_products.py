@@ -1,6 +1,7 @@
-"""A product of matrices that is added to what nobody reads afterwards is added in its place.
+"""A product of matrices that is added to what nobody reads afterwards is added in its place. So is what the library scatters.
 
     gradient = addmm(before, a, b); del before      ->      before.addmm_(a, b)
+    sums = index_put(zeros, [places], values, True) ->      zeros.index_put_([places], values, True)
 
     added_in_place(program, steps)  ->  the program with its outputs, and the steps
 """
@@ -18,9 +19,17 @@ from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.last_writes import same_memory
 from dynascope.schedule.renaming import reading, renamed
 
+aten = torch.ops.aten
 TWINS = {
-    torch.ops.aten.addmm.default: torch.ops.aten.addmm_.default,
-    torch.ops.aten.baddbmm.default: torch.ops.aten.baddbmm_.default,
+    aten.addmm.default: aten.addmm_.default,
+    aten.baddbmm.default: aten.baddbmm_.default,
+    aten.index_put.default: aten.index_put_.default,
+    aten.index_add.default: aten.index_add_.default,
+    aten.index_copy.default: aten.index_copy_.default,
+    aten.scatter_add.default: aten.scatter_add_.default,
+    aten.scatter_reduce.two: aten.scatter_reduce_.two,
+    aten.scatter.src: aten.scatter_.src,
+    aten.scatter.value: aten.scatter_.value,
 }
 
 
@@ -46,7 +55,7 @@ def added_in_place(program: LoopProgram, steps: tuple[Step, ...]) -> tuple[LoopP
 
 
 def _dying_operand(step: ExternCall, program: LoopProgram) -> Buffer | None:
-    """What the product is added to, where that is a buffer that it lies as the result in, and is read once."""
+    """What is added to, or written into, where that is a buffer that it lies as the result in, and is read once."""
     first = step.arguments[0] if step.operator in TWINS else None
     result = step.results[0] if first is not None else None
     if not isinstance(first, TensorView) or result is None:

@@ -20,10 +20,12 @@ from dynascope.loops.nodes import (
     LoopNode,
     Operation,
     Origin,
+    Result,
     ScatterNode,
     Store,
 )
 from dynascope.loops.numbers import numbers_in
+from dynascope.schedule.few_columns import written_out
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
 from dynascope.schedule.nests import rewritten, shaped
 from dynascope.schedule.one_hot_sums import with_one_hot_sums
@@ -60,9 +62,12 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
     used = without_unused(with_one_hot_sums(builder.body, columns))
     if not any(isinstance(op, Store) for op in used):  # what read it turned out not to need it
         return []
-    plain = with_whole_reductions(used, columns), rows
-    body, rows, columns = shaped(*plain, columns)
     device = unit.members[0][0].device
+    whole = with_whole_reductions(used, columns)
+    if device.type != "cpu" and (few := written_out(whole, rows, columns)) is not None:
+        whole, columns = few, ()
+    plain = whole, rows
+    body, rows, columns = shaped(*plain, columns)
     if columns:
         return [finished(device, body, rows, columns)]
     if device.type != "cpu":
@@ -71,10 +76,16 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
 
 
 def _store(builder: BodyBuilder, node: LoopNode, result: Any, symbols: dict[Symbol, Index], value: int) -> None:
-    index = ZERO
-    for loop, stride in zip(node.loops, result.strides, strict=True):
-        index = index + symbols[loop.symbol] * stride
+    index = result_index(node, result, symbols)
     builder.append(Store(result.buffer.dtype, (value,), node.origin, result.buffer.name, index))
+
+
+def result_index(node: LoopNode, result: Result, symbols: dict[Symbol, Index]) -> Index:
+    """Where a member's result lies, over the group's symbols."""
+    total = ZERO + result.offset
+    for loop, stride in zip(node.loops, result.strides, strict=True):
+        total = total + symbols[loop.symbol] * stride
+    return total
 
 
 def finished(device: torch.device, body: tuple[Operation, ...], rows: Any, columns: Any) -> FusionGroup:

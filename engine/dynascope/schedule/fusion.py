@@ -6,6 +6,7 @@
 2. Each remaining node, in order, joins the group of one of its producers, or of a sibling that reads the same buffer,
    when one loop nest can run both (`spaces`), it reads the group's values at its own iteration, and no step between
    them must wait for one and run before the other.
+   Where it reads of several groups, these become one under the same conditions.
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
 4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
 5. Products of matrices are added in place to what dies there (`added_products`).
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Any
@@ -27,7 +28,7 @@ from typing import Any
 import torch
 
 from dynascope.loops.body import BodyBuilder
-from dynascope.loops.index import ZERO, Extent, Index, Symbol, substitute, variable
+from dynascope.loops.index import ZERO, Extent, Index, Loaded, Symbol, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
 from dynascope.loops.limits import limits_of
 from dynascope.loops.lower import lower
@@ -144,6 +145,8 @@ class _FusionState:
         self.borders: list[Border] = []
         self.kept = buffers_seen_outside(program)
         self.symbol_count = 0
+        self.merged: set[Unit] = set()
+        """Those that others have taken in."""
         self.companions: dict[Any, Unit] = {}
         """The latest group of each company."""
         self.last_in_order: Unit | None = None
@@ -174,9 +177,11 @@ class _FusionState:
             self.makers[result.buffer.name] = (node, result)
 
     def _place_loops(self, node: LoopNode) -> None:
-        for unit, wanted in self._candidates(node):
+        candidates = self._candidates(node)
+        for unit, wanted in candidates:
             refusal = self._try_join(unit, node)
             if refusal is None:
+                self._absorb(unit, node, [maker for maker, is_maker in candidates if is_maker and maker is not unit])
                 return
             if wanted:
                 self._note_refusal(unit, node, refusal)
@@ -277,11 +282,7 @@ class _FusionState:
         return any(maker is not unit and maker.before & unit.mask for maker in self._makers_of(node))
 
     def _join(self, unit: Unit, node: LoopNode, fit: _Fit, before: int) -> None:
-        rewrite = dict(zip(unit.symbols, fit.old, strict=True))
-        for position, (member, symbols) in enumerate(unit.members):
-            moved = {s: substitute(i, lambda atom: rewrite.get(atom)) for s, i in symbols.items()}
-            unit.members[position] = (member, moved)
-        unit.pieces, unit.symbols = fit.pieces, fit.symbols
+        self._lay_over(unit, fit)
         unit.members.append((node, fit.new))
         unit.size += len(node.body)
         self._note_fused(unit, node)
@@ -290,6 +291,72 @@ class _FusionState:
         unit.before |= before & ~unit.mask
         for other in _all_after(unit):
             other.before |= unit.before | unit.mask
+
+    def _lay_over(self, unit: Unit, fit: _Fit) -> None:
+        """The members' loops over the common space."""
+        rewrite = dict(zip(unit.symbols, fit.old, strict=True))
+        for position, (member, symbols) in enumerate(unit.members):
+            moved = {s: substitute(i, lambda atom: rewrite.get(atom)) for s, i in symbols.items()}
+            unit.members[position] = (member, moved)
+        unit.pieces, unit.symbols = fit.pieces, fit.symbols
+
+    def _absorb(self, unit: Unit, node: LoopNode, makers: list[Unit]) -> None:
+        """Takes into the unit that a node has joined the others that it reads of, where one kernel can run both."""
+        for other in makers:
+            if self._makes_one(unit, other) and (both := self._together(unit, other)) is not None:
+                self._merge(unit, other, both)
+                self.borders.append(Fused(self._producer_in(unit, node), node.origin.node))
+
+    def _makes_one(self, unit: Unit, other: Unit) -> bool:
+        """Whether nothing but the shapes of their loops stands against it."""
+        if other.alone is not None or unit.is_last or other.is_last or unit.size + other.size > LARGEST_GROUP_BODY:
+            return False
+        first, second = unit.members[0][0], other.members[0][0]
+        if first.device != second.device or first.origin.piece != second.origin.piece:
+            return False
+        if len(unit.buffers | other.buffers) > MOST_BUFFERS or any(map(_gathers, (*unit.members, *other.members))):
+            return False
+        pairs = ((unit, other), (other, unit))
+        return not any(need is not b and need.before & b.mask for a, b in pairs for need in a.needs)
+
+    def _together(self, unit: Unit, other: Unit) -> Unit | None:
+        """A unit with the members of both, in the order of the program."""
+        start, added = (unit, other) if unit.reduced or not other.reduced else (other, unit)
+        both = Unit(start.pieces, start.symbols, list(start.members), size=start.size + added.size)
+        for member, _ in added.members:
+            fit = self._fit(both, member)
+            if isinstance(fit, str):
+                return None
+            self._lay_over(both, fit)
+            both.members.append((member, fit.new))
+        both.members.sort(key=lambda member: self.bits[member[0].name])
+        made = {r.buffer.name: (m, s, r) for m, s in both.members for r in m.results}
+        return both if all(_reads_own(member, symbols, made, {}) for member, symbols in both.members) else None
+
+    def _merge(self, unit: Unit, other: Unit, both: Unit) -> None:
+        """`other` is no more: what it makes, `unit` makes."""
+        unit.pieces, unit.symbols, unit.members, unit.size = both.pieces, both.symbols, both.members, both.size
+        unit.buffers |= other.buffers
+        for buffer in other.buffers:
+            if self.unit_of.get(buffer) is other:
+                self.unit_of[buffer] = unit
+            if other in (readers := self.readers.get(buffer, {})):
+                self.readers[buffer] = {(unit if reader is other else reader): None for reader in readers}
+        unit.mask |= other.mask
+        unit.before = (unit.before | other.before) & ~unit.mask
+        for need in other.needs:
+            need.needed_by.discard(other)
+        for reader in other.needed_by:
+            reader.needs.discard(other)
+        self._link(unit, [need for need in other.needs if need is not unit])
+        for reader in other.needed_by:
+            self._link(reader, [unit])
+        unit.needs.discard(other)
+        unit.needed_by.discard(other)
+        self.merged.add(other)
+        self.companions = {company: unit if each is other else each for company, each in self.companions.items()}
+        for after in _all_after(unit):
+            after.before |= unit.before | unit.mask
 
     def _fit(self, unit: Unit, node: LoopNode) -> _Fit | str:
         """The common space of a group and a node, or what stands against it: "sizes" or "reduced"."""
@@ -343,17 +410,8 @@ class _FusionState:
 
     def _reads_own_elements(self, unit: Unit, node: LoopNode, fit: _Fit) -> bool:
         """Whether each load of a member's result is of the element that the same iteration makes."""
-        rewrite = dict(zip(unit.symbols, fit.old, strict=True))
         made = {r.buffer.name: (m, s, r) for m, s in unit.members for r in m.results}
-        for operation in node.body:
-            if isinstance(operation, Load) and operation.buffer in made:
-                member, symbols, result = made[operation.buffer]
-                there = result_index(member, result, symbols)
-                there = substitute(there, lambda atom: rewrite.get(atom))
-                here = substitute(operation.index, lambda atom: fit.new.get(atom))
-                if there != here or operation.guard is not None:
-                    return False
-        return True
+        return _reads_own(node, fit.new, made, dict(zip(unit.symbols, fit.old, strict=True)))
 
     def _new_unit(self, node: LoopNode) -> Unit:
         loops = [loop for loop in node.loops if not is_constant(loop.size, 1)]
@@ -377,11 +435,16 @@ class _FusionState:
             return node
         builder = BodyBuilder(node.origin)
         numbers = self._writer(builder).write(node.body, {}, [r.value for r in node.results])
-        results = tuple(Result(r.buffer, numbers[r.value], r.strides) for r in node.results)
+        results = tuple(replace(r, value=numbers[r.value]) for r in node.results)
         return LoopNode(node.name, node.loops, builder.body, results, node.origin)
 
     def _expand_scatter(self, node: ScatterNode) -> ScatterNode:
-        return node
+        if not any(isinstance(op, Load) and op.buffer in self.inlined for op in node.body):
+            return node
+        builder = BodyBuilder(node.origin)
+        numbers = self._writer(builder).write(node.body, {}, [node.value, *node.index.loaded()])
+        renumbered = lambda atom: variable(Loaded(numbers[atom.value], atom.extent)) if isinstance(atom, Loaded) else None  # noqa: E731
+        return replace(node, body=builder.body, value=numbers[node.value], index=substitute(node.index, renumbered))
 
     def _writer(self, builder: BodyBuilder) -> BodyWriter:
         def resolve(load: Load, flat: Index, guard: int | None) -> int | None:
@@ -399,8 +462,9 @@ class _FusionState:
 
     def ordered_units(self) -> list[Unit]:
         """Units so that each runs after all that it needs; otherwise in the order of the program."""
-        missing = {unit: len(unit.needs) for unit in self.units}
-        ready = [(_turn(unit), unit.number) for unit in self.units if not unit.needs]
+        units = [unit for unit in self.units if unit not in self.merged]
+        missing = {unit: len(unit.needs) for unit in units}
+        ready = [(_turn(unit), unit.number) for unit in units if not unit.needs]
         heapify(ready)
         ordered = []
         while ready:
@@ -468,12 +532,22 @@ class _Fit:
     new: dict[Symbol, Index]
 
 
-def result_index(node: LoopNode, result: Result, symbols: dict[Symbol, Index]) -> Index:
-    """Where a member's result lies, over the group's symbols."""
-    total = ZERO
-    for loop, stride in zip(node.loops, result.strides, strict=True):
-        total = total + symbols[loop.symbol] * stride
-    return total
+def _reads_own(
+    node: LoopNode,
+    symbols: dict[Symbol, Index],
+    made: dict[str, tuple[LoopNode, dict[Symbol, Index], Result]],
+    rewrite: dict[Symbol, Index],
+) -> bool:
+    """Whether each load of what the same kernel makes is of the element that the same iteration makes. `rewrite` says what the
+    symbols of those that made it are now."""
+    for operation in node.body:
+        if isinstance(operation, Load) and operation.buffer in made:
+            member, places, result = made[operation.buffer]
+            there = substitute(emission.result_index(member, result, places), lambda atom: rewrite.get(atom))
+            here = substitute(operation.index, lambda atom: symbols.get(atom))
+            if there != here or operation.guard is not None:
+                return False
+    return True
 
 
 def _stored(state: _FusionState) -> frozenset[str]:

@@ -30,6 +30,8 @@ CHEAP_COST = 4
 SMALL_SHARE = 8
 REPEATED_COST = 8
 REPEATED_TIMES = 8
+LANES_TIMES = 1.5
+"""A processor's lanes compute what they read under a guard also where they do not use it: parts of a concatenation."""
 MANY_PLACES = 4
 """Guarded reads for each element: windows, or parts of a concatenation."""
 LONGEST_BODY = 400
@@ -85,7 +87,7 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
     if has_reduction(node.body) or len(node.results) > 1 or buffer.name in kept or weight.length > LONGEST_BODY:
         return False
     found = readers.get(buffer.name, [])
-    using = [reader for reader in found if isinstance(reader, LoopNode)]
+    using = [reader for reader in found if isinstance(reader, (LoopNode, ScatterNode))]
     if len(using) < len(found):
         return False
     if weight.checks and not any(_reads_all(reader, buffer) for reader in using):
@@ -101,26 +103,32 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return False
     if places > 1 and weight.loads > 1 and times > REPEATED_TIMES:
         return False
+    if node.device.type == "cpu" and weight.cost >= REPEATED_COST and times > LANES_TIMES and _is_guarded(reader, buffer):
+        return False
     return times <= REPEATED_TIMES or weight.cost < REPEATED_COST
 
 
-def _is_widened_for_several(reader: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]]) -> bool:
+def _is_widened_for_several(reader: LoopNode | ScatterNode, kept: frozenset[str], readers: dict[str, list[Node]]) -> bool:
     """Whether a value is only converted to a wider type, and that has several readers: they convert it themselves, and what goes through
     memory is the narrower."""
     computed = [op for op in reader.body if isinstance(op, Compute)]
-    if len(computed) != 1 or computed[0].name != "cast" or len(reader.results) > 1 or reader.results[0].buffer.name in kept:
+    if isinstance(reader, ScatterNode) or len(computed) != 1 or computed[0].name != "cast" or len(reader.results) > 1 or reader.results[0].buffer.name in kept:
         return False
     (read,) = (reader.body[number] for number in computed[0].arguments)
     is_wider = isinstance(read, Load) and computed[0].dtype.itemsize > read.dtype.itemsize
     return is_wider and len(readers.get(reader.results[0].buffer.name, ())) > 1
 
 
-def _reads(reader: Node, buffer: Buffer) -> int:
+def _reads(reader: LoopNode | ScatterNode, buffer: Buffer) -> int:
     """At how many places one iteration reads a buffer."""
-    return sum(isinstance(op, Load) and op.buffer == buffer.name for op in reader.body) if isinstance(reader, LoopNode) else 1
+    return sum(isinstance(op, Load) and op.buffer == buffer.name for op in reader.body)
 
 
-def _reads_all(reader: LoopNode, buffer: Buffer) -> bool:
+def _is_guarded(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:
+    return all(op.guard is not None for op in reader.body if isinstance(op, Load) and op.buffer == buffer.name)
+
+
+def _reads_all(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:
     """Whether a loop nest certainly reads every element. Under a guard it does where it goes beyond them (`cat`, `pad`)."""
     loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == buffer.name and not op.index.loaded()]
     least = nominal(buffer.elements)
@@ -137,7 +145,7 @@ def cost_of(node: LoopNode) -> int:
     return sum(TABLE[op.name].cost for op in node.body if isinstance(op, Compute))
 
 
-def iterations(node: LoopNode) -> int:
+def iterations(node: LoopNode | ScatterNode) -> int:
     """How often the body runs; an estimate where sizes vary."""
     return nominal(product(loop.size for loop in node.loops))
 

@@ -18,7 +18,7 @@ from dynascope.schedule.passes import index_of
 
 def with_whole_reductions(body: Body, columns: tuple[Symbol, ...]) -> Body:
     """The body, in which each reduction's argument depends on all of `columns`; the same object where it does already."""
-    depends = _dependencies(body, frozenset(columns))
+    depends = dependencies(body, frozenset(columns))
     if all(depends[op.arguments[0]] >= frozenset(columns) for op in body if isinstance(op, (Reduce, Scan))):
         return body
     builder, numbers = BodyBuilder(body[0].origin), []
@@ -49,7 +49,7 @@ def _in_each(builder: BodyBuilder, value: int, missing: list[Symbol], reduction:
     return builder.append(Compute(dtype, (inside, value, value), reduction.origin, "where"))
 
 
-def _dependencies(body: Body, columns: frozenset[Symbol]) -> list[frozenset[Symbol]]:
+def dependencies(body: Body, columns: frozenset[Symbol]) -> list[frozenset[Symbol]]:
     """The columns that each value differs along."""
     depends: list[frozenset[Symbol]] = []
     for operation in body:

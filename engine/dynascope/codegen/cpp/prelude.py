@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from dynascope.codegen.cpp.expressions import RARE, RARE_PAIRS
+from dynascope.codegen.cpp.expressions import IN_LANES, RARE, RARE_PAIRS
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -102,7 +102,7 @@ def _rare_lanes() -> str:
     lines = []
     for name, function in (RARE | RARE_PAIRS).items():
         parameters, arguments = ("{0} x, {0} y", "x[k], y[k]") if name in RARE_PAIRS else ("{0} x", "x[k]")
-        for t, suffix in (("F32", "f"), ("F64", "")):
+        for t, suffix in (("F64", ""),) if name in IN_LANES else (("F32", "f"), ("F64", "")):
             lines.append(f"//: {function} / {t.lower()} {t}")
             lines.append(
                 f"INLINE {t} {function}({parameters.format(t)}) "

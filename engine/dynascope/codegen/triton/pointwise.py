@@ -16,6 +16,9 @@ from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
 from dynascope.sizes import Size, is_constant, nominal, product
 
 _TILE = 64
+_MANY_LOADS = 12
+"""More have fewer elements a thread, which holds what was loaded of each."""
+_OF_MANY_LOADS = 2
 _SMALLEST_SIDE = 8
 """A shorter side than this is not worth a tile."""
 
@@ -51,6 +54,9 @@ def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
     block = 1024
     while not isinstance(count, Size) and block > 128 and count < 2 * block * device.multiprocessors:
         block //= 2
+    if len({(o.buffer, o.index) for o in facts.body if isinstance(o, Load)}) > _MANY_LOADS:
+        warps = min(4, max(1, block // (32 * _OF_MANY_LOADS)))
+        return 32 * warps * _OF_MANY_LOADS, warps
     if block >= 512 and _strides(facts):
         return 512, 8
     per_thread = 16 if facts.is_heavy and block == 1024 else 8

@@ -240,7 +240,17 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
             return _split(columns, row_block, column_block, _warps_across(row_block * column_block), parts)
     if programs < 2 * device.multiprocessors and (gathered := _gathered_across(facts, sweeps, device)) is not None:
         return gathered
+    if programs < device.multiprocessors // 2 and any(isinstance(o, Scan) for o in facts.body):
+        return _narrow_scan(facts, device, row_block)
     return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
+
+
+def _narrow_scan(facts: GroupFacts, device: DeviceModel, row_block: int) -> RowPlan:
+    """Few rows, which no two programs can share: tiles of as few of them as give every multiprocessor a program, and longer steps. What
+    they leave of a sector of memory their neighbours read at about the same time."""
+    while row_block > 1 and -(-nominal(facts.group.row_count) // row_block) < device.multiprocessors:
+        row_block //= 2
+    return _looped(facts.group.column_count, row_block, _TILE_ELEMENTS // row_block, _warps_across(_TILE_ELEMENTS))
 
 
 def _gathered_across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:

@@ -10,6 +10,7 @@ import torch
 
 from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.decompose.pointwise import wide
+from dynascope.grad.decompose.tables import decomposing
 from dynascope.grad.tape import Value, contiguous_strides
 from dynascope.sizes import product, same
 
@@ -17,12 +18,7 @@ aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {}
 
 
-def decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        TABLE.update(dict.fromkeys(operators, function))
-        return function
-
-    return register
+decomposes = decomposing(TABLE)
 
 
 def _result_dtype(x: Value, to_float: Any) -> torch.dtype:
@@ -216,18 +212,18 @@ def _to_normalized(b: B, gradient: Value, normal: Value, scale: Value, total: Va
     return b.mul(b.div(scale, count), centred)
 
 
-@decomposes(aten.nll_loss_forward.default)
+@decomposes(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
 def nll_loss(b: B, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int) -> Any:
     """Summed up in the wide type, as on a GPU: so is what a CPU's kernel adds up in the half types themselves, less exactly."""
-    if weight is not None or x.rank not in (1, 2) or not x.dtype.is_floating_point:
+    if weight is not None or x.rank not in (1, 2, 4) or not x.dtype.is_floating_point:
         return NotImplemented
-    valid = b.compare("ne", target, ignored)
+    valid, among = b.compare("ne", target, ignored), _classes_of(x)
     position = b.where(valid, target, b.full([], 0, like=target))
     zero = b.full([], 0, like=x)
-    picked = b.gather(x, x.rank - 1, b.unsqueeze(position, x.rank - 1))
+    picked = b.gather(x, among, b.unsqueeze(position, among))
     picked.step.reader = "target"
-    losses = b.where(valid, b.neg(b.squeeze(picked, [x.rank - 1])), zero)
-    if reduction == 0 and x.rank == 2:
+    losses = b.where(valid, b.neg(b.squeeze(picked, [among])), zero)
+    if reduction == 0 and x.rank > 1:
         return losses, zero
     everything, dtype = list(range(losses.rank)), wide(x.dtype)
     count = b.convert(b.sum(b.convert(valid, torch.int64), everything), dtype)
@@ -236,17 +232,24 @@ def nll_loss(b: B, x: Value, target: Value, weight: Value | None, reduction: int
     return b.convert(b.div(total, count) if reduction == 1 else total, x.dtype), b.convert(count, x.dtype)
 
 
-@decomposes(aten.nll_loss_backward.default)
+def _classes_of(x: Value) -> int:
+    """The dimension of the classes: of images it is the second one."""
+    return min(1, x.rank - 1)
+
+
+@decomposes(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
 def nll_loss_backward(
     b: B, gradient: Value, x: Value, target: Value, weight: Value | None, reduction: int, ignored: int, count: Value
 ) -> Any:
-    if weight is not None or x.rank not in (1, 2) or not x.dtype.is_floating_point:
+    if weight is not None or x.rank not in (1, 2, 4) or not x.dtype.is_floating_point:
         return NotImplemented
     if reduction == 1:
         gradient = b.div(gradient, count)
-    classes = b.op(aten.arange.start_step, 0, x.sizes[-1], 1, dtype=target.dtype, device=x.device)
-    target = b.unsqueeze(target, x.rank - 1)
-    gradient = b.unsqueeze(gradient, gradient.rank) if gradient.rank else gradient
+    among = _classes_of(x)
+    classes = b.op(aten.arange.start_step, 0, x.sizes[among], 1, dtype=target.dtype, device=x.device)
+    classes = b.view(classes, [x.sizes[among], *([1] * (x.rank - 1 - among))])
+    target = b.unsqueeze(target, among)
+    gradient = b.unsqueeze(gradient, among) if gradient.rank else gradient
     chosen = b.logical_and(b.compare("eq", classes, target), b.compare("ne", target, ignored))
     return b.where(chosen, b.neg(gradient), b.full([], 0, like=x))
 

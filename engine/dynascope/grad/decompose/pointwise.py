@@ -13,20 +13,14 @@ from typing import Any
 import torch
 
 from dynascope.grad.build import StepBuilder as B
+from dynascope.grad.decompose.tables import decomposing
 from dynascope.grad.shapes import promoted
 from dynascope.grad.tape import Value
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {}
+decomposes = decomposing(TABLE)
 HALF = (torch.float16, torch.bfloat16)
-
-
-def decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        TABLE.update(dict.fromkeys(operators, function))
-        return function
-
-    return register
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -179,6 +173,143 @@ def softplus_backward(b: B, gradient: Value, x: Value, beta: Any, threshold: Any
     return b.where(b.compare("gt", scaled, threshold), gradient, b.div(b.mul(gradient, power), b.add(power, 1)))
 
 
+@decomposes(aten.log_sigmoid_forward.default)
+@floats_only
+def log_sigmoid(b: B, x: Value) -> Any:
+    """And what a processor keeps of it, which nothing here reads: on a GPU that has no elements."""
+    wide_x = b.convert(x, wide(x.dtype))
+    small = b.exp(b.neg(b.abs(wide_x)))
+    result = b.convert(b.sub(b.clamp_max(wide_x, 0), b.log1p(small)), x.dtype)
+    return result, b.convert(small, x.dtype) if x.device.type == "cpu" else b.full([0], 0, like=x)
+
+
+@decomposes(aten.log_sigmoid_backward.default)
+@widened
+@floats_only
+def log_sigmoid_backward(b: B, gradient: Value, x: Value, kept: Value) -> Value:
+    small = b.exp(b.neg(b.abs(x)))
+    share = b.div(small, b.add(small, 1))
+    return b.mul(gradient, b.where(b.compare("lt", x, 0), one_minus(b, share), share))
+
+
+@decomposes(aten.glu.default)
+@widened
+@floats_only
+def glu(b: B, x: Value, dimension: int = -1) -> Value:
+    value, gate = _halves(b, x, dimension)
+    return b.mul(value, b.sigmoid(gate))
+
+
+@decomposes(aten.glu_backward.default)
+@floats_only
+def glu_backward(b: B, gradient: Value, x: Value, dimension: int) -> Value:
+    value, gate, gradient = (b.convert(each, wide(x.dtype)) for each in (*_halves(b, x, dimension), gradient))
+    opened = b.sigmoid(gate)
+    of_gate = b.mul(b.mul(b.mul(one_minus(b, opened), opened), gradient), value)
+    return b.op(aten.cat.default, [b.convert(each, x.dtype) for each in (b.mul(opened, gradient), of_gate)], dimension)
+
+
+def _halves(b: B, x: Value, dimension: int) -> tuple[Value, Value]:
+    half = x.sizes[dimension] // 2
+    return b.slice(x, dimension, 0, half), b.slice(x, dimension, half, 2 * half)
+
+
+@decomposes(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
+def xlogy(b: B, x: Any, y: Any) -> Any:
+    return _times_log(b, x, y, b.log)
+
+
+@decomposes(aten.special_xlog1py.default, aten.special_xlog1py.self_scalar, aten.special_xlog1py.other_scalar)
+def xlog1py(b: B, x: Any, y: Any) -> Any:
+    return _times_log(b, x, y, b.log1p)
+
+
+def _times_log(b: B, x: Any, y: Any, log: Callable[[Value], Value]) -> Any:
+    """0 where `x` is, whatever the logarithm is, unless `y` is NaN."""
+    tensors = [each for each in (x, y) if isinstance(each, Value)]
+    common = promoted((x, y))
+    if not common.is_floating_point or len({each.device for each in tensors}) > 1:
+        return NotImplemented
+    like, dtype = tensors[0], wide(common)
+    # A number is first one of the type that both promote to.
+    lift = lambda a: a if isinstance(a, Value) else b.full([], a, like=like, dtype=common)  # noqa: E731
+    x, y = (b.convert(b.convert(lift(a), common), dtype) for a in (x, y))
+    zero = b.full([], 0, like=like, dtype=dtype)
+    product = b.where(b.compare("eq", x, 0), zero, b.mul(x, log(y)))
+    return b.convert(b.where(b.isnan(y), b.full([], math.nan, like=like, dtype=dtype), product), common)
+
+
+@decomposes(aten.logaddexp.default)
+@widened
+@floats_only
+def logaddexp(b: B, x: Value, y: Value) -> Any:
+    return _log_of_sum(b, x, y, b.exp, 1.0)
+
+
+@decomposes(aten.logaddexp2.default)
+@widened
+@floats_only
+def logaddexp2(b: B, x: Value, y: Value) -> Any:
+    return _log_of_sum(b, x, y, b.exp2, 1.0 / math.log(2.0))
+
+
+def _log_of_sum(b: B, x: Value, y: Value, power: Callable[[Value], Value], factor: float) -> Any:
+    if x.dtype != y.dtype or x.device != y.device:
+        return NotImplemented
+    rest = b.log1p(power(b.neg(b.abs(b.sub(x, y)))))
+    both = b.logical_and(b.isinf(x), b.compare("eq", x, y))
+    return b.where(both, x, b.add(b.maximum(x, y), rest if factor == 1.0 else b.mul(rest, factor)))
+
+
+@decomposes(aten.heaviside.default)
+def heaviside(b: B, x: Value, at_zero: Value) -> Any:
+    if x.dtype != at_zero.dtype or x.device != at_zero.device:
+        return NotImplemented
+    return b.where(b.compare("eq", x, 0), at_zero, b.convert(b.compare("gt", x, 0), x.dtype))
+
+
+@decomposes(aten.deg2rad.default)
+@floats_only
+def deg2rad(b: B, x: Value) -> Value:
+    return b.mul(x, math.pi / 180.0)
+
+
+@decomposes(aten.rad2deg.default)
+@floats_only
+def rad2deg(b: B, x: Value) -> Value:
+    return b.mul(x, 180.0 / math.pi)
+
+
+@decomposes(aten.isposinf.default)
+@floats_only
+def isposinf(b: B, x: Value) -> Value:
+    return b.compare("eq", x, math.inf)
+
+
+@decomposes(aten.isneginf.default)
+@floats_only
+def isneginf(b: B, x: Value) -> Value:
+    return b.compare("eq", x, -math.inf)
+
+
+@decomposes(aten.sinc.default)
+@widened
+@floats_only
+def sinc(b: B, x: Value) -> Value:
+    angle = b.mul(x, math.pi)
+    return b.where(b.compare("eq", x, 0), b.full([], 1, like=x), b.div(b.sin(angle), angle))
+
+
+@decomposes(aten.special_entr.default)
+@widened
+@floats_only
+def entropy(b: B, x: Value) -> Value:
+    number = lambda value: b.full([], value, like=x)  # noqa: E731
+    elsewhere = b.where(b.compare("eq", x, 0), number(0), number(-math.inf))
+    inside = b.where(b.compare("gt", x, 0), b.mul(b.neg(x), b.log(x)), elsewhere)
+    return b.where(b.isnan(x), x, inside)
+
+
 @decomposes(aten.addcmul.default)
 @floats_only
 def addcmul(b: B, x: Value, first: Value, second: Value, *, value: Any = 1) -> Value:
@@ -215,26 +346,6 @@ def masked_fill_tensor(b: B, x: Value, mask: Value, value: Value) -> Any:
     if value.device != x.device:
         return NotImplemented
     return b.where(mask, b.convert(value, x.dtype), x)
-
-
-@decomposes(aten.mse_loss.default)
-@floats_only
-def mse_loss(b: B, x: Value, target: Value, reduction: int = 1) -> Value:
-    difference = b.sub(x, target)
-    return reduce_loss(b, b.mul(difference, difference), reduction)
-
-
-def reduce_loss(b: B, loss: Value, reduction: int) -> Value:
-    if reduction == 0:
-        return loss
-    return b.mean(loss, list(range(loss.rank))) if reduction == 1 else b.sum(loss, list(range(loss.rank)))
-
-
-@decomposes(aten.mse_loss_backward.default)
-@floats_only
-def mse_loss_backward(b: B, gradient: Value, x: Value, target: Value, reduction: int) -> Value:
-    factor = 2.0 / x.layout.element_count if reduction == 1 else 2.0
-    return b.mul(b.mul(b.sub(x, target), factor), gradient)
 
 
 @decomposes(aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)

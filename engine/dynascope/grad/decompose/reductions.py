@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,6 +40,55 @@ def _deviation(b: B, x: Value, dimensions: Any = None, *, correction: Any = None
         return NotImplemented
     variance = _variance(b, x, dimensions, correction=correction, keepdim=keepdim)
     return variance if variance is NotImplemented else b.sqrt(variance)
+
+
+def _deviation_and_mean(b: B, x: Value, dimensions: Any = None, *, correction: Any = None, keepdim: Any = False) -> Any:
+    if not x.dtype.is_floating_point or x.dtype in HALF or not x.layout.element_count:
+        return NotImplemented
+    reduced = list(wrap_dimensions(dimensions, x.rank))
+    variance, mean = b.var_mean(x, reduced, correction=1 if correction is None else correction, keepdim=keepdim)
+    return b.sqrt(variance), mean
+
+
+def _vector_norm(b: B, x: Value, order: Any = 2, dimensions: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+    if not x.dtype.is_floating_point or not x.layout.element_count or type(order) not in (int, float):
+        return NotImplemented
+    if dtype is not None and not dtype.is_floating_point:
+        return NotImplemented
+    result = dtype or x.dtype
+    reduced = list(wrap_dimensions(dimensions, x.rank))
+    x = b.convert(x, wide(result))
+    if order == 2:
+        made = b.sqrt(b.sum(b.mul(x, x), reduced, keepdim))
+    elif order == 0:
+        made = b.sum(b.convert(b.compare("ne", x, 0), x.dtype), reduced, keepdim)
+    elif math.isinf(order):
+        made = b.op(aten.amax.default if order > 0 else aten.amin.default, b.abs(x), reduced, keepdim)
+    elif order == 1:
+        made = b.sum(b.abs(x), reduced, keepdim)
+    else:
+        total = b.sum(b.op(aten.pow.Tensor_Scalar, b.abs(x), order), reduced, keepdim)
+        made = b.op(aten.pow.Tensor_Scalar, total, 1.0 / order)
+    return b.convert(made, result)
+
+
+def _norm(b: B, x: Value, order: Any = 2, dimensions: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+    return _vector_norm(b, x, 2 if order is None else order, dimensions, keepdim, dtype=dtype)
+
+
+def _count_nonzero(b: B, x: Value, dimensions: Any = None) -> Any:
+    if x.dtype.is_complex or not x.layout.element_count:
+        return NotImplemented
+    reduced = list(range(x.rank)) if dimensions is None else list(wrap_dimensions(dimensions, x.rank))
+    return b.sum(b.convert(b.compare("ne", x, 0), torch.int64), reduced)
+
+
+def _nan_sum(b: B, x: Value, dimensions: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+    if not x.dtype.is_floating_point or not x.layout.element_count:
+        return NotImplemented
+    there = b.where(b.isnan(x), b.full([], 0, like=x), x)
+    reduced = list(wrap_dimensions(dimensions, x.rank))
+    return b.sum(there, reduced, keepdim, **({} if dtype is None else {"dtype": dtype}))
 
 
 def _select_backward(b: B, gradient: Value, sizes: Sequence[int], dimension: int, index: int) -> Value:
@@ -92,6 +142,13 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.mean.default: _mean,
     aten.var.correction: _variance,
     aten.std.correction: _deviation,
+    aten.std_mean.correction: _deviation_and_mean,
+    aten.linalg_vector_norm.default: _vector_norm,
+    aten.norm.Scalar: _norm,
+    aten.norm.ScalarOpt_dim: _norm,
+    aten.count_nonzero.default: _count_nonzero,
+    aten.count_nonzero.dim_IntList: _count_nonzero,
+    aten.nansum.default: _nan_sum,
     aten.select_backward.default: _select_backward,
     aten.slice_backward.default: _slice_backward,
     aten._unsafe_view.default: _unsafe_view,

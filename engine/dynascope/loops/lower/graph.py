@@ -13,6 +13,8 @@ from torch import fx
 from dynascope.loops.dtypes import is_lowered
 from dynascope.loops.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
+    activations,
+    borders,
     convolutions,
     creation,
     indexing,

@@ -154,6 +154,21 @@ def index_add(call: Lowering) -> Lowered | NotLowered:
     return _scattered(call, nest, base, full, nest.load(source, nest.indices), True)
 
 
+@rule(aten.scatter_add.default, on_gpus=True)
+def scatter_add(call: Lowering) -> Lowered | NotLowered:
+    base, dimension, index, source = call.arguments[:4]
+    if not base.sizes or len(index.sizes) != len(base.sizes) or len(source.sizes) != len(base.sizes):
+        return NotLowered("a scatter without dimensions")
+    refused = _cannot_scatter(call, base, index.sizes, True)
+    if refused is not None:
+        return refused
+    dimension %= len(base.sizes)
+    nest = call.nest(index.sizes)
+    place = checked(call, nest, index, nest.indices, base.sizes[dimension], dimension, "gather")
+    full = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
+    return _scattered(call, nest, base, full, nest.load(source, nest.indices), True)
+
+
 def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[Extent, ...], adds: bool) -> NotLowered | None:
     """Half types round at each addition. On a GPU the order of additions is nobody's, where eager's is not either."""
     if call.device.type != "cpu" and not _may_be_in_any_order(call, adds):
@@ -170,7 +185,8 @@ def _cannot_scatter(call: Lowering, base: TensorView, sizes: tuple[Extent, ...],
 def _may_be_in_any_order(call: Lowering, adds: bool) -> bool:
     """Whether eager writes, or adds with atomic operations, in any order on a GPU. Additions of `index_put` it sorts, and all where the
     program asks for it: the flag is one of those that every entry guards."""
-    return (not adds or call.operator is aten.index_add.default) and not torch.are_deterministic_algorithms_enabled()
+    adds_as_they_come = call.operator in (aten.index_add.default, aten.scatter_add.default)
+    return (not adds or adds_as_they_come) and not torch.are_deterministic_algorithms_enabled()
 
 
 def _scattered(

@@ -85,7 +85,8 @@ def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
         dimension = call.operand(1, "dim") % len(source.sizes)
         nest = call.nest(source.sizes, frozenset({dimension}))
         length = source.sizes[dimension]
-        if nominal(product(source.sizes)) < FEWEST_SCANS * nominal(length) and nominal(length) > LONGEST_FEW:
+        are_few = nominal(product(source.sizes)) < FEWEST_SCANS * nominal(length) and nominal(length) > LONGEST_FEW
+        if are_few and is_constant(source.strides[dimension], 1):
             return NotLowered("few long rows, which the library cuts")
         if is_constant(length, 1):
             return call.finish(nest, element(call, nest, source).cast(layout.dtype))

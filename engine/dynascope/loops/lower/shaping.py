@@ -1,20 +1,36 @@
-"""Copies that rearrange: cat, pad, flip, roll, repeat, slice_scatter. Reads at other places, guarded where they miss."""
+"""Copies that rearrange: cat, pad, flip, roll, repeat, shuffles, slice_scatter. Reads at other places, guarded where they miss."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch import fx
 
 from dynascope.loops.body import NestBuilder, Scalar
-from dynascope.loops.index import Extent, Index, delinearize, linear, modulo
+from dynascope.loops.index import Extent, Index, delinearize, floor_divide, linear, modulo
 from dynascope.loops.layouts import is_empty, row_major
-from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule
+from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, fit_strides, rule, view_of
 from dynascope.loops.lower.slices import clamped, inside
-from dynascope.sizes import is_constant, known
+from dynascope.loops.lower.views import is_view
+from dynascope.loops.nodes import LoopNode, Result, TensorView
+from dynascope.sizes import is_constant, known, same
 
 aten = torch.ops.aten
 MOST_PARTS = 16
+MOST_TOGETHER = 4
+"""Parts that one loop writes."""
+_PRODUCTS = frozenset(
+    [
+        aten.mm.default,
+        aten.addmm.default,
+        aten.bmm.default,
+        aten.baddbmm.default,
+        aten.mv.default,
+        aten.convolution.default,
+        aten.convolution_backward.default,
+    ]
+)
 MOST_ALONG_LANES = 3
 
 
@@ -36,6 +52,8 @@ def concatenate(call: Lowering) -> Lowered | NotLowered:
         return NotLowered(f"more than {MOST_PARTS} parts")
     if call.device.type == "cpu" and len(parts) > MOST_ALONG_LANES and is_constant(call.results[0].strides[dimension], 1):
         return NotLowered(f"more than {MOST_ALONG_LANES} parts side by side, which lanes of one vector would look for one by one")
+    if 1 < len(parts) <= MOST_TOGETHER and all(same(part.sizes, parts[0].sizes) for part in parts) and _goes_to_memory(call.node):
+        return _side_by_side(call, parts, dimension)
     nest = call.nest(call.results[0].shape)
     place = nest.index_value(nest.indices[dimension])
     dtype = call.results[0].dtype
@@ -49,6 +67,24 @@ def concatenate(call: Lowering) -> Lowered | NotLowered:
         x = nest.load(part, indices, inside).cast(dtype)
         value = x if value is None else place.less(start + part.sizes[dimension]).where(x, value)
     return NotLowered("nothing to join") if value is None else call.finish(nest, value)
+
+
+def _goes_to_memory(node: fx.Node) -> bool:
+    """Whether library calls or the caller read it: no kernel could read its parts instead."""
+    return all(
+        user.op == "output" or user.target in _PRODUCTS or is_view(user.target) and _goes_to_memory(user) for user in node.users
+    )
+
+
+def _side_by_side(call: Lowering, parts: list[TensorView], dimension: int) -> Lowered:
+    """Loops over one part, which leave an element of each: what the parts share is computed once, and nothing is looked for."""
+    nest = call.nest(parts[0].sizes)
+    buffer = call.result_buffer(call.results[0])
+    strides = fit_strides(nest, buffer)
+    shift = parts[0].sizes[dimension] * buffer.strides[dimension]
+    scalars = [nest.load(part, nest.indices).cast(buffer.dtype) for part in parts]
+    results = tuple(Result(buffer, scalar.number, strides, shift * number) for number, scalar in enumerate(scalars))
+    return Lowered((LoopNode(buffer.name, nest.loops, nest.body, results, call.origin),), view_of(buffer))
 
 
 @rule(aten.constant_pad_nd.default)
@@ -104,6 +140,35 @@ def repeat(call: Lowering) -> Lowered | NotLowered:
     own = nest.indices[len(nest.indices) - len(source.sizes) :]
     indices = tuple(modulo(index, size) for index, size in zip(own, source.sizes, strict=True))
     return call.finish(nest, nest.load(source, indices))
+
+
+@rule(aten.pixel_shuffle.default)
+def pixel_shuffle(call: Lowering) -> Lowered | NotLowered:
+    """Each channel's rows and columns are of `factor` times `factor` channels."""
+    source, factor = call.arguments
+    nest = call.nest(call.results[0].shape)
+    *batch, channel, row, column = nest.indices
+    among = channel * (factor * factor) + modulo(row, factor) * factor + modulo(column, factor)
+    return call.finish(nest, nest.load(source, (*batch, among, floor_divide(row, factor), floor_divide(column, factor))))
+
+
+@rule(aten.pixel_unshuffle.default)
+def pixel_unshuffle(call: Lowering) -> Lowered | NotLowered:
+    source, factor = call.arguments
+    nest = call.nest(call.results[0].shape)
+    *batch, channel, row, column = nest.indices
+    down, across = modulo(floor_divide(channel, factor), factor), modulo(channel, factor)
+    places = (floor_divide(channel, factor * factor), row * factor + down, column * factor + across)
+    return call.finish(nest, nest.load(source, (*batch, *places)))
+
+
+@rule(aten.channel_shuffle.default)
+def channel_shuffle(call: Lowering) -> Lowered | NotLowered:
+    source, groups = call.arguments
+    nest = call.nest(call.results[0].shape)
+    first, channel, *rest = nest.indices
+    among = modulo(channel, groups) * (source.sizes[1] // groups) + floor_divide(channel, groups)
+    return call.finish(nest, nest.load(source, (first, among, *rest)))
 
 
 @rule(aten.slice_scatter.default)
