@@ -315,10 +315,11 @@ class TupleValue(Value):
 class DictValue(MutableValue):
     """A dict, OrderedDict or defaultdict: `items` maps hash keys (see `protocols.hashing`) to key and value.
 
-    `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this.
+    `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this. `gone` are the keys
+    that were taken out, some of which may be there again: behind the others, where an iterator finds them. None: it was cleared.
     """
 
-    __slots__ = ("cls", "default_factory", "instance", "items", "original")
+    __slots__ = ("cls", "default_factory", "gone", "instance", "items", "original")
 
     def __init__(
         self, items: dict[Any, tuple[Value, Value]], cls: type = dict, source: Source | None = None, object: Any = None
@@ -326,6 +327,7 @@ class DictValue(MutableValue):
         super().__init__(source, object)
         self.items, self.cls, self.default_factory, self.original = items, cls, NONE, items
         self.instance: InstanceValue | None = None
+        self.gone: frozenset[Any] | None = frozenset()
 
     @property
     def python_type(self) -> type:
@@ -343,7 +345,7 @@ class InstanceDictionaryValue(DictValue):
     def __init__(self, owner: InstanceValue | FunctionValue, before: DictValue | None) -> None:
         MutableValue.__init__(self)
         self.owner, self.before = owner, before
-        self.cls, self.default_factory, self.original, self.instance = dict, NONE, {}, None
+        self.cls, self.default_factory, self.original, self.instance, self.gone = dict, NONE, {}, None, frozenset()
 
     @property
     def items(self) -> dict[Any, tuple[Value, Value]]:
