@@ -21,7 +21,18 @@ import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, GeneratorType, MethodType, TracebackType
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    GeneratorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    TracebackType,
+    WrapperDescriptorType,
+)
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -592,6 +603,9 @@ class FunctionValue(MutableValue):
         self.attributes: dict[str, Value] = {}
 
 
+BOUND_IN_C = {MethodDescriptorType: BuiltinMethodType, WrapperDescriptorType: MethodWrapperType}
+
+
 class MethodValue(Value):
     """A function bound to an object: Python's method, or a C method of a builtin class."""
 
@@ -602,7 +616,8 @@ class MethodValue(Value):
 
     @property
     def python_type(self) -> type:
-        return MethodType
+        """What a class in C describes is bound by a type of its own."""
+        return BOUND_IN_C.get(type(getattr(self.function, "value", None)), MethodType)
 
 
 class AddressValue(Value):
