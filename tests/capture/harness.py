@@ -100,10 +100,11 @@ def frame_values(function, arguments, keywords):
     bound = inspect.signature(function, follow_wrapped=False).bind(*arguments, **keywords)
     bound.apply_defaults()
     cells = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+    variables = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for name, cell in variables.items():
         with contextlib.suppress(ValueError):
             cells[name] = cell.cell_contents
-    return FrameValues(dict(bound.arguments), function.__globals__, vars(builtins), cells)
+    return FrameValues(dict(bound.arguments), function.__globals__, vars(builtins), cells, variables)
 
 
 def compiled(function, **options):

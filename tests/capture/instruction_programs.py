@@ -70,7 +70,6 @@ def comprehension_over_an_outer_cell(x):
     return x + outer(), [f() for f in functions], i
 
 
-@left_to_python
 @case(T)
 def break_before_a_comprehension_over_an_outer_cell(x):
     i = 10
@@ -81,7 +80,6 @@ def break_before_a_comprehension_over_an_outer_cell(x):
     return x + outer(), [f() for f in functions], i
 
 
-@left_to_python
 @case(T)
 def break_after_a_comprehension_over_an_outer_cell(x):
     i = 10

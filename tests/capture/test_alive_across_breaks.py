@@ -535,3 +535,46 @@ def test_a_method_that_waits_for_its_argument_is_known_by_its_object():
         recording.use(None)
     assert results[2:] == [X.sum().item() * 3] * 7 and list(window) == [2, 2, 2]
     assert sum(len(function.entries) for function in recorder.report().functions) <= 7
+
+
+def a_key_behind_the_others(found, x):
+    left = iter(found)
+    first = next(left)
+    x.is_nonzero()
+    found[first] = found.pop(first) + 1
+    return x * 2, first, list(left)
+
+
+def the_last_key_once_more(found, x):
+    left = iter(found.items())
+    taken = [next(left), next(left), next(left)]
+    x.is_nonzero()
+    found["c"] = found.pop("c") + 1
+    return x * 2, taken, list(left)
+
+
+def all_of_them_anew(found, x):
+    left = iter(found.values())
+    taken = next(left)
+    x.is_nonzero()
+    held = dict(found)
+    found.clear()
+    found.update(held)
+    return x * 2, taken, list(left)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("program", [a_key_behind_the_others, the_last_key_once_more, all_of_them_anew])
+@pytest.mark.parametrize("cls", [dict, collections.defaultdict, collections.OrderedDict], ids=lambda cls: cls.__name__)
+def test_a_dictionary_whose_keys_go_and_come_below_its_iterator(program, cls):
+    def outcome(function):
+        found = cls(int) if cls is collections.defaultdict else cls()
+        found.update(a=1, b=2, c=3)
+        try:
+            return function(found, torch.ones(())), found
+        except RuntimeError as error:
+            return str(error), found
+
+    function = dynascope.compile(program, backend="eager")
+    for _ in range(2):
+        assert_same(outcome(program), outcome(function))

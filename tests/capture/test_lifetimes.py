@@ -7,6 +7,7 @@ from pathlib import Path
 import dynascope
 import pytest
 import torch
+from test_outside_protocols import assert_same
 
 pytestmark = pytest.mark.may_break
 
@@ -74,6 +75,41 @@ def one_that_says_when_between_two_effects(x):
     return y + log.index("after")
 
 
+def names_given_to_others(x):
+    log = []
+    owner = Owner(log)
+    log.append("first")
+    owner = Owner(log)
+    log.append("second")
+    one, other = owner, Owner(log)
+    owner = None
+    one, other = other, one
+    log.append("third")
+    one = other
+    log.append("fourth")
+    return x * 2, log
+
+
+def one_of_each_turn(x):
+    log = []
+    for turn in range(3):
+        owner = Owner(log)  # noqa: F841
+        log.append(turn)
+    return x * 2, log
+
+
+def one_that_weak_references_watch(x):
+    log = []
+    watched = Watcher()
+    weakref.finalize(watched, log.append, "finalized")
+    reference = weakref.ref(watched, lambda dead: log.append("called"))
+    y = x * 2
+    log.append("first")
+    watched = None
+    log.append("second")
+    return y, log, reference()
+
+
 def one_that_is_known_by_a_weak_set_alone(x):
     watcher = Watcher()
     watchers.add(watcher)
@@ -99,6 +135,9 @@ FUNCTIONS = [
     owners_in_a_list,
     one_that_is_deleted_before_a_break,
     one_that_says_when_between_two_effects,
+    names_given_to_others,
+    one_of_each_turn,
+    one_that_weak_references_watch,
     one_that_is_known_by_a_weak_set_alone,
     one_that_an_inner_function_adds,
 ]
@@ -109,7 +148,7 @@ FUNCTIONS = [
 def test_it_lives_as_long_as_in_python(function, backend):
     compiled = dynascope.compile(function, backend=backend)
     for x in (torch.ones(2), torch.full((2,), 3.0)):
-        assert torch.equal(compiled(x), function(x))
+        assert_same(compiled(x), function(x))
 
 
 def test_a_tensor_that_nothing_reads_is_let_go():

@@ -1,5 +1,6 @@
 """Variables that functions share: bound, unbound, and unbound by `del`."""
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -135,3 +136,61 @@ def test_the_functions_own_variable_that_is_unbound_ends_the_program():
     assert_same(function(X, 2), each(X, 2))
     with pytest.raises(UnboundLocalError, match="local variable 'y'"):
         each(X, 0)
+
+
+def counters():
+    n = 0
+
+    def count():
+        nonlocal n
+        n += 1
+        return n
+
+    return count, lambda: n
+
+
+def counted(x, count, read):
+    first = count()
+    return x * read() + first
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["together first", "apart first"])
+def test_functions_that_share_a_variable_at_some_calls_only(together):
+    function = compiled(counted)
+    for shared in (together, not together, together):
+        results = []
+        for called in (counted, function):
+            count, read = counters()
+            results.append(called(X, count, read if shared else counters()[1]))
+        assert torch.equal(*results)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_an_inner_function_writes_behind_a_break(backend):
+    told = []
+
+    def function(x):
+        total = x.new_zeros(())
+        count = 0
+
+        def add(y):
+            nonlocal total, count
+            total = total + y.sum()
+            count += 1
+            told.append(count)
+            return total * count
+
+        first = add(x)
+        print("first")
+        second = add(x + 1)
+        print("second", count)
+        count += 10
+        return first, second, add(x), total, count
+
+    compiled_function = dynascope.compile(function, backend=backend)
+    for start in (0.0, 2.0, 5.0):
+        x = torch.arange(4.0) + start
+        assert_same(compiled_function(x), function(x))
+    assert told == [1, 2, 13] * 6
+    assert {each.code for each in dynascope.explain(function)(X).break_reasons} == {"print-call"}

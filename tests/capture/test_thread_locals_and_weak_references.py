@@ -177,7 +177,12 @@ def gone_behind_a_break(x):
 
 
 @pytest.mark.expects("foreign-value")
-@pytest.mark.parametrize("program", [gone, gone_from_a_list, gone_behind_a_break])
+@pytest.mark.parametrize("program", [gone, gone_from_a_list])
 def test_what_is_let_go_is_gone(program):
     with dynascope.expected("foreign-call", required=False):
         assert compile(program, backend="eager")(X)[1] is None
+
+
+@pytest.mark.expects("foreign-call")
+def test_what_is_watched_is_let_go_where_its_name_is_given_to_another():
+    assert compile(gone_behind_a_break, backend="eager")(X)[1] is None

@@ -44,7 +44,7 @@ def compiled(original, specialised, program=None, on_miss=None):
 @pytest.fixture(autouse=True)
 def values_as_namespaces():
     def values(*parts):
-        return types.SimpleNamespace(**dict(zip(("locals", "globals", "builtins", "cells"), parts, strict=True)))
+        return types.SimpleNamespace(**dict(zip(("locals", "globals", "builtins", "cells", "variables"), parts, strict=True)))
 
     hook.use_values(values)
     hook_fallback.use_values(values)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.compiler, pytest.mark.skipif(not hook.is_native(), rea
 
 @pytest.fixture(autouse=True)
 def watch_nothing_afterwards():
-    hook.use_values(lambda locals, globals, builtins, cells: types.SimpleNamespace(locals=locals, cells=cells))
+    hook.use_values(lambda locals, globals, builtins, cells, variables: types.SimpleNamespace(locals=locals, cells=cells))
     yield
     hook.unwatch()
     assert not hook.foreign_evaluator()

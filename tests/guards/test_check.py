@@ -6,7 +6,7 @@ import types
 
 import pytest
 from dynascope.frame import hook
-from dynascope.guards.check import compile_guards, parameter_names
+from dynascope.guards.check import asked_again, compile_guards, parameter_names
 from dynascope.guards.failure import explain_failure
 from dynascope.guards.guard import (
     DictionaryKeysAre,
@@ -32,6 +32,7 @@ from dynascope.guards.source import (
     LocalSource,
     ModuleMemberSource,
     TypeSource,
+    VariableSource,
 )
 
 X, Y = LocalSource("x"), LocalSource("y")
@@ -169,6 +170,19 @@ def test_cells_are_read_where_they_are():
     program = compile_guards(guards, make(0).__code__)
     if hook.is_native():
         assert program.holds((2,), make(1)) and not program.holds((2,), make(3)) and not program.holds((5,), make(1))
+
+
+def test_a_variable_that_two_functions_share():
+    def make():
+        value = 1
+        return (lambda x: value), (lambda: value)
+
+    guard = Guard((VariableSource("value"), ItemSource(AttributeSource(X, "__closure__"), 0)), IsSameObject())
+    asked, other = make()
+    for reader, shares in ((other, True), (make()[1], False)):
+        assert asked_again(compile_guards([guard], asked.__code__))((reader,), asked) is shares
+        values = FrameValues({"x": reader}, {}, {}, {"value": 1}, {"value": asked.__closure__[0]})
+        assert guard.holds(values) is shares
 
 
 def test_places_are_read_once():

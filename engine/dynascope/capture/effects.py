@@ -167,12 +167,17 @@ def changed_tail(value: ListValue) -> list[Value] | None:
     return None
 
 
-def changed_items(value: DictValue) -> list[tuple[Value, Value]] | None:
-    """What was set, when nothing was deleted and old keys keep their order."""
-    if list(value.items)[: len(value.original)] != list(value.original):
+def changes_of(value: DictValue) -> tuple[list[Value], list[tuple[Value, Value]]] | None:
+    """The keys that went, though some are there again, and what was set: where these make of what it held what it holds. An iterator
+    over it that the program still has then finds what it would have found. None where it was cleared, or the order is another."""
+    before, gone = value.original, value.gone
+    if gone is None or not gone.issuperset(before.keys() - value.items.keys()):
         return None
-    before = value.original
-    return [pair for key, pair in value.items.items() if key not in before or before[key][1] is not pair[1]]
+    staying = {key: None for key in before if key not in gone}
+    if list(value.items)[: len(staying)] != list(staying):
+        return None
+    pairs = [pair for key, pair in value.items.items() if key not in staying or before[key][1] is not pair[1]]
+    return [key for hashed, (key, _) in before.items() if hashed in gone], pairs
 
 
 def written_to_list(value: ListValue) -> Iterable[Value]:
@@ -181,8 +186,8 @@ def written_to_list(value: ListValue) -> Iterable[Value]:
 
 
 def written_to_dictionary(value: DictValue) -> Iterable[Value]:
-    pairs = changed_items(value)
-    return [part for pair in (value.items.values() if pairs is None else pairs) for part in pair]
+    gone, pairs = changes_of(value) or ([], list(value.items.values()))
+    return [*gone, *(part for pair in pairs for part in pair)]
 
 
 def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
@@ -229,11 +234,14 @@ def take_off(target: list | collections.deque, first: int, last: int) -> None:
 
 def write_dictionary(rebuilder: Rebuilder, value: DictValue) -> None:
     builder = rebuilder.builder
-    pairs = changed_items(value)
-    if pairs is None:
+    changes = changes_of(value)
+    if changes is None:
         rebuilder.call_constant(value.cls.clear, value)
         builder.pop()
-        pairs = list(value.items.values())
+    gone, pairs = changes or ([], list(value.items.values()))
+    for key in gone:
+        rebuilder.call_constant(value.cls.__delitem__, value, key)
+        builder.pop()
     for key, item in pairs:
         if value.instance is not None:
             rebuilder.call_constant(value.cls.__setitem__, value, key, item)

@@ -12,6 +12,7 @@ the frame from break to break. Tensors do not: nobody notices their end but the 
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,15 +42,29 @@ def end_is_seen(value: Value) -> bool:
 
 
 def ends_here(frames: Sequence[Frame], name: str) -> bool:
-    """Whether `del name` runs a finaliser of the program's: of an object that was made before a break, and that only this local is known
-    to hold. What a function was given its caller holds too."""
-    frame, value = frames[-1], frames[-1].slots[name]
+    """Whether `del name`, or another value for the name, runs a finaliser of the program's: of an object that was made before a break, and
+    that only this local is known to hold. What a function was given its caller holds too."""
+    frame, value = frames[-1], frames[-1].slots.get(name)
+    if value is None or len(frames) > 1 or not isinstance(value.source, LocalSource):
+        return False
     origin = resume_origin(frame.code)
-    if len(frames) > 1 or origin is None or name not in origin.root.co_varnames or not isinstance(value.source, LocalSource):
+    if origin is None or name not in origin.root.co_varnames or not _has_finaliser(getattr(value, "object", None)):
         return False
-    if sum(each is value for each in frame.slots.values()) > 1:
+    return sum(_is_one(each, value) for each in (*frame.slots.values(), *frame.stack)) == 1
+
+
+def _is_one(one: Value, other: Value) -> bool:
+    """Two names of one object may be places that nobody has read yet."""
+    return one is other or getattr(one, "object", None) is other.object
+
+
+def _has_finaliser(thing: Any) -> bool:
+    """What a weak reference calls is asked of the object at hand. Modules have others that hold them."""
+    if any("__del__" in vars(base) for base in type(thing).__mro__):
+        return True
+    if isinstance(thing, (torch.nn.Module, *PLAIN)):
         return False
-    return any("__del__" in vars(base) for base in type(getattr(value, "object", None)).__mro__)
+    return any(each.__callback__ is not None for each in weakref.getweakrefs(thing))
 
 
 def _can_be_noticed(thing: Any) -> bool:

@@ -74,6 +74,7 @@ from dynascope.guards.source import (
     ModuleMemberSource,
     PlainTensorSource,
     Source,
+    cell_of,
     tensor_of_array,
 )
 from dynascope.guards.tensor_guard import TensorMatches
@@ -361,6 +362,8 @@ class Outside:
     def cell(self, cell: types.CellType, name: str, content: Source) -> CellValue:
         known = self.by_identity.get(id(cell))
         if known is not None:
+            if known.source != content:
+                self.machine.guards.add_pair(cell_of(known.source), cell_of(content), IsSameObject())
             return known
         try:
             inside = self.lazy(cell.cell_contents, content)

@@ -215,6 +215,16 @@ class ForeignCall(Reason):
         return next(make(self.function) for belongs, make in CALL_REMEDIES if belongs(self.function))
 
 
+@dataclass(frozen=True)
+class FinaliserRuns(ForeignCall):
+    """A name lets go of the last that it held."""
+
+    detail: str = "what the name held has a finaliser, which runs here"
+
+    def remedy(self) -> str:
+        return "Keep the object until the function returns: under a name that nothing else is given to."
+
+
 TIME_DECIDES = "the time that it reads decides here which way the program goes"
 
 

@@ -93,8 +93,10 @@ from dynascope.guards.source import (
     ThreadDictionarySource,
     TypeSource,
     UpcomingSource,
+    VariableSource,
     WaitingSource,
     behind_proxy,
+    cell_of,
     key_at,
     mapping_behind,
     plain_tensor,
@@ -340,10 +342,7 @@ class Rebuilder:
             self.load_source(value.source)
 
     def load_outside_cell(self, value: CellValue) -> None:
-        if isinstance(value.source, CellSource):
-            self.builder.load_cell_itself(value.source.name)
-        else:
-            self.load_source(value.source.base)
+        self.load_source(cell_of(value.source))
 
     def make(self, value: Value) -> None:
         if id(value) in self.making:
@@ -649,6 +648,7 @@ def applied(function: Callable[[Any], Any]) -> Callable[[Rebuilder, Any], None]:
 LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     LocalSource: Rebuilder.load_name,
     CellSource: lambda self, source: self.builder.load_cell(source.name),
+    VariableSource: lambda self, source: self.builder.load_cell_itself(source.name),
     GlobalSource: Rebuilder.load_global,
     AttributeSource: Rebuilder.load_attribute,
     DictionaryAttributeSource: Rebuilder.load_dictionary_attribute,

@@ -138,7 +138,7 @@ from dynascope.frame.shape import GENERATOR_FLAGS
 from dynascope.frame.versions import KNOWS_FRAMES, python_name
 from dynascope.guards.global_state import GlobalStateIs
 from dynascope.guards.guard import Guard, IdentityIs, NoneIsAnother, NotSameObject
-from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource
+from dynascope.guards.source import AttributeSource, CellSource, FrameValues, LocalSource, cell_of
 from dynascope.guards.tensor_guard import NoOverlap, WrittenAs
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.report.reason import Explanation, Reason
@@ -281,7 +281,6 @@ class Session:
     def __init__(self, region: CodeRegion, values: FrameValues, options: CaptureOptions) -> None:
         self.region, self.options = region, options
         self.machine = Machine(values, options)
-        self.own_cells: list[CellValue] = []
         self.earlier: Sequence[int] = ()
         self.leaves_generator = False
         self.machine.state_at_entry = self.state_at_entry = TorchState.now()
@@ -329,10 +328,7 @@ class Session:
             if name not in code.co_freevars
         }
         for name in code.co_freevars:
-            source = CellSource(name)
-            content = self.machine.outside.lazy(values.cells[name], source) if name in values.cells else None
-            slots[name] = CellValue(content, name, source)
-            self.own_cells.append(slots[name])
+            slots[name] = self.machine.outside.cell(values.variables[name], name, CellSource(name))
         origin = resume_origin(code)
         for name in origin.cell_arguments if origin else ():
             place = AttributeSource(LocalSource(name), "cell_contents")
@@ -543,7 +539,7 @@ class Session:
     def check_aliases(self) -> list[TensorValue]:
         """Writes are seen through every name of an object: names that were different must stay so. Gives the tensors written.
 
-        The place of a cell is its content's, which says nothing about the cell and may be empty: `check_cells` looks at those.
+        The place of a cell is its content's, which says nothing about the cell and may be empty: `guard_cells` looks at those.
         """
         machine = self.machine
         outside = list(machine.outside.by_identity.values())
@@ -561,7 +557,7 @@ class Session:
         guard_turns(machine, outside)
         check_finished(machine)
         self.check_dictionaries(outside)
-        self.check_cells([*outside, *self.own_cells])
+        guard_cells(machine, outside)
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
 
     def check_dictionaries(self, outside: list[Value]) -> None:
@@ -582,14 +578,6 @@ class Session:
                 continue
             if found.changed or found.source != AttributeSource(owner.source, "__dict__"):
                 raise Break(AliasedMutation(owner.source.expression(), found.source.expression()))
-
-    def check_cells(self, outside: list[Value]) -> None:
-        """A free variable and the closure of a function from outside may share a cell: a variable keeps its name."""
-        cells = [value for value in outside if isinstance(value, CellValue)]
-        for written in cells:
-            for other in cells:
-                if written.changed and other is not written and other.name == written.name:
-                    raise Break(AliasedMutation(written.source.expression(), other.source.expression()))
 
     def check_tensor_aliases(self, inputs: list[TensorValue]) -> list[TensorValue]:
         machine = self.machine
@@ -631,6 +619,15 @@ def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue
     """The input whose memory a written tensor is a part of, as a view or through `.data`, or the tensor itself."""
     memory = tensor.example.untyped_storage()._cdata
     return next((each for each in inputs if each.example.untyped_storage()._cdata == memory), tensor)
+
+
+def guard_cells(machine: Machine, outside: list[Value]) -> None:
+    """Of a variable that is written: the closures that hold another one of its name now do so at later calls. A variable keeps its name."""
+    cells = [value for value in outside if isinstance(value, CellValue)]
+    for written in cells:
+        for other in cells:
+            if written.changed and other is not written and other.name == written.name:
+                machine.guards.add_pair(cell_of(written.source), cell_of(other.source), NotSameObject())
 
 
 def may_be_one(one: MutableValue, other: MutableValue) -> bool:

@@ -21,7 +21,18 @@ import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, GeneratorType, MethodType, TracebackType
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    GeneratorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    TracebackType,
+    WrapperDescriptorType,
+)
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -315,10 +326,11 @@ class TupleValue(Value):
 class DictValue(MutableValue):
     """A dict, OrderedDict or defaultdict: `items` maps hash keys (see `protocols.hashing`) to key and value.
 
-    `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this.
+    `original` is what it held when it came from outside; `instance` is the object of a subclass that holds this. `gone` are the keys
+    that were taken out, some of which may be there again: behind the others, where an iterator finds them. None: it was cleared.
     """
 
-    __slots__ = ("cls", "default_factory", "instance", "items", "original")
+    __slots__ = ("cls", "default_factory", "gone", "instance", "items", "original")
 
     def __init__(
         self, items: dict[Any, tuple[Value, Value]], cls: type = dict, source: Source | None = None, object: Any = None
@@ -326,6 +338,7 @@ class DictValue(MutableValue):
         super().__init__(source, object)
         self.items, self.cls, self.default_factory, self.original = items, cls, NONE, items
         self.instance: InstanceValue | None = None
+        self.gone: frozenset[Any] | None = frozenset()
 
     @property
     def python_type(self) -> type:
@@ -343,7 +356,7 @@ class InstanceDictionaryValue(DictValue):
     def __init__(self, owner: InstanceValue | FunctionValue, before: DictValue | None) -> None:
         MutableValue.__init__(self)
         self.owner, self.before = owner, before
-        self.cls, self.default_factory, self.original, self.instance = dict, NONE, {}, None
+        self.cls, self.default_factory, self.original, self.instance, self.gone = dict, NONE, {}, None, frozenset()
 
     @property
     def items(self) -> dict[Any, tuple[Value, Value]]:
@@ -590,6 +603,9 @@ class FunctionValue(MutableValue):
         self.attributes: dict[str, Value] = {}
 
 
+BOUND_IN_C = {MethodDescriptorType: BuiltinMethodType, WrapperDescriptorType: MethodWrapperType}
+
+
 class MethodValue(Value):
     """A function bound to an object: Python's method, or a C method of a builtin class."""
 
@@ -600,7 +616,8 @@ class MethodValue(Value):
 
     @property
     def python_type(self) -> type:
-        return MethodType
+        """What a class in C describes is bound by a type of its own."""
+        return BOUND_IN_C.get(type(getattr(self.function, "value", None)), MethodType)
 
 
 class AddressValue(Value):

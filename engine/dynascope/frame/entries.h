@@ -55,14 +55,16 @@ local_values(PyCodeObject *code, PyObject *const *slots)
     return locals;
 }
 
+/* The free variables by name: what they hold, or their cells. */
 static PyObject *
-cell_values(PyCodeObject *code, PyObject *closure)
+cell_values(PyCodeObject *code, PyObject *closure, bool contents)
 {
     PyObject *cells = PyDict_New();
     int first = code->co_nlocalsplus - code->co_nfreevars;
     Py_ssize_t count = closure == NULL ? 0 : PyTuple_GET_SIZE(closure);
     for (Py_ssize_t i = 0; cells != NULL && i < count && i < code->co_nfreevars; i++) {
-        PyObject *content = PyCell_GET(PyTuple_GET_ITEM(closure, i));
+        PyObject *cell = PyTuple_GET_ITEM(closure, i);
+        PyObject *content = contents ? PyCell_GET(cell) : cell;
         if (content != NULL && PyDict_SetItem(cells, PyTuple_GET_ITEM(code->co_localsplusnames, first + i), content) < 0) {
             Py_CLEAR(cells);
         }
@@ -79,13 +81,16 @@ frame_values(PyObject *const *slots, PyFunctionObject *function)
     }
     PyCodeObject *code = (PyCodeObject *)function->func_code;
     PyObject *locals = local_values(code, slots);
-    PyObject *cells = cell_values(code, function->func_closure);
+    PyObject *cells = cell_values(code, function->func_closure, true);
+    PyObject *variables = cell_values(code, function->func_closure, false);
     PyObject *values = NULL;
-    if (locals != NULL && cells != NULL) {
-        values = PyObject_CallFunctionObjArgs(values_type, locals, function->func_globals, function->func_builtins, cells, NULL);
+    if (locals != NULL && cells != NULL && variables != NULL) {
+        values = PyObject_CallFunctionObjArgs(
+            values_type, locals, function->func_globals, function->func_builtins, cells, variables, NULL);
     }
     Py_XDECREF(locals);
     Py_XDECREF(cells);
+    Py_XDECREF(variables);
     return values;
 }
 

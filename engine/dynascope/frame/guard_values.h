@@ -4,7 +4,7 @@
    A source number s >= 0 is slot s; s < 0 is register ~s. A program never raises: what raises does not hold. */
 
 #define OPERATIONS(_) \
-    _(LOAD_CELL) _(LOAD_GLOBAL) _(LOAD_MODULE_GLOBAL) _(LOAD_ATTRIBUTE) _(LOAD_DICTIONARY) _(LOAD_DICTIONARY_ATTRIBUTE) \
+    _(LOAD_CELL) _(LOAD_VARIABLE) _(LOAD_GLOBAL) _(LOAD_MODULE_GLOBAL) _(LOAD_ATTRIBUTE) _(LOAD_DICTIONARY) _(LOAD_DICTIONARY_ATTRIBUTE) \
     _(LOAD_KEY) _(LOAD_ITEM) _(LOAD_TYPE) _(LOAD_CONSTANT) _(LOAD_PYTHON) _(LOAD_SIZE) _(LOAD_STRIDE) _(LOAD_KEYED) _(LOAD_NTH_KEY) \
     _(CHECK_TYPE) _(CHECK_IDENTITY) _(CHECK_WEAK_IDENTITY) _(CHECK_EQUAL) _(CHECK_LENGTH) _(CHECK_EMPTY_AT) _(CHECK_KEYS) _(CHECK_NO_KEY) \
     _(CHECK_NO_ATTRIBUTE) _(CHECK_SAME) _(CHECK_NOT_SAME) _(CHECK_TRUE) _(CHECK_FALSE) _(CHECK_TENSOR) _(CHECK_STATE) \
@@ -30,7 +30,7 @@ enum { CHECK_UNSURE = 2 };
 typedef struct {
     int operation;
     int source;
-    int second;                  /* CHECK_SAME, CHECK_NOT_SAME, LOAD_KEYED: the other source; LOAD_CELL, LOAD_SIZE, LOAD_STRIDE, LOAD_NTH_KEY, CHECK_LENGTH: the number */
+    int second;                  /* CHECK_SAME, CHECK_NOT_SAME, LOAD_KEYED: the other source; LOAD_CELL, LOAD_VARIABLE, LOAD_SIZE, LOAD_STRIDE, LOAD_NTH_KEY, CHECK_LENGTH: the number */
     int place;                   /* where the key was in the dictionary at the last run: a guess for the next */
     PyObject *object;            /* the operand, owned */
     void *data;                  /* the operand parsed, owned; points into `object`: TensorFacts, StateFacts, KeyPlaces, World */
@@ -55,7 +55,7 @@ typedef struct {
 /* More than none: this thread runs the compiler or its guards; nothing is captured or watched. */
 static __thread int suspended;
 
-/* What Python gives as the values of a call: FrameValues of guards/source.py. Called (locals, globals, builtins, cells). */
+/* What Python gives as the values of a call: FrameValues of guards/source.py. Called (locals, globals, builtins, cells, variables). */
 static PyObject *values_type;
 
 enum { REGISTERS_IN_PLACE = 128 };
@@ -79,7 +79,7 @@ value_of(const GuardRun *run, int source)
 static inline bool
 has_source(const Instruction *instruction)
 {
-    const uint64_t without = 1ull << LOAD_CELL | 1ull << LOAD_GLOBAL | 1ull << LOAD_MODULE_GLOBAL | 1ull << LOAD_CONSTANT
+    const uint64_t without = 1ull << LOAD_CELL | 1ull << LOAD_VARIABLE | 1ull << LOAD_GLOBAL | 1ull << LOAD_MODULE_GLOBAL | 1ull << LOAD_CONSTANT
         | 1ull << LOAD_PYTHON | 1ull << CHECK_STATE | 1ull << CHECK_PYTHON | 1ull << CHECK_WORLD | 1ull << CHECK_CALL
         | 1ull << CHECK_RELATIONS | 1ull << CHECK_APART;
     return !(1ull << instruction->operation & without);
@@ -182,13 +182,19 @@ load_key(PyObject *dictionary, PyObject *key, int *place)
 }
 
 static PyObject *
-load_cell(const GuardRun *run, Py_ssize_t index)
+load_variable(const GuardRun *run, Py_ssize_t index)
 {
     PyObject *closure = run->function->func_closure;
-    if (closure == NULL || index >= PyTuple_GET_SIZE(closure)) {
-        return NULL;
-    }
-    return new_reference_or_null(PyCell_GET(PyTuple_GET_ITEM(closure, index)));
+    return closure == NULL || index >= PyTuple_GET_SIZE(closure) ? NULL : Py_NewRef(PyTuple_GET_ITEM(closure, index));
+}
+
+static PyObject *
+load_cell(const GuardRun *run, Py_ssize_t index)
+{
+    PyObject *cell = load_variable(run, index);
+    PyObject *content = cell == NULL ? NULL : new_reference_or_null(PyCell_GET(cell));
+    Py_XDECREF(cell);
+    return content;
 }
 
 static PyObject *
@@ -274,6 +280,8 @@ load(const GuardRun *run, Instruction *instruction)
     switch (instruction->operation) {
     case LOAD_CELL:
         return load_cell(run, instruction->second);
+    case LOAD_VARIABLE:
+        return load_variable(run, instruction->second);
     case LOAD_GLOBAL:
         return load_global(run, operand, &instruction->place);
     case LOAD_MODULE_GLOBAL:

@@ -43,7 +43,7 @@ static PyMethodDef hook_functions[] = {
     {"is_suspended", hook_is_suspended, METH_NOARGS, "Whether this thread's capture is off now."},
     {"tail_call", (PyCFunction)hook_tail_call, METH_FASTCALL, "Returned by compiled code: the call that takes its place."},
     {"complete", (PyCFunction)hook_complete, METH_FASTCALL, "Call compiled code, and what takes its place."},
-    {"use_values", use_values, METH_O, "The type of a call's values: called with locals, globals, builtins, cells."},
+    {"use_values", use_values, METH_O, "The type of a call's values: called with locals, globals, builtins, cells, variables."},
     {"use_tracer_test", use_tracer_test, METH_O, "What says whether another frame evaluator compiles this thread's frames."},
     {"configure_tensors", configure_tensors, METH_VARARGS, "Where a tensor's facts lie in memory."},
     {"try_probe", try_probe, METH_O, "Whether one probe of the global state answers as expected now."},

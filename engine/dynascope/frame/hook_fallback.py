@@ -175,7 +175,7 @@ class GatedMethod:
             return self.__wrapped__(instance, *arguments, **keywords)
         program, target = (vars(instance).get(name) for name in self.names)
         if isinstance(program, GuardProgram) and target is not None and not _thread.suspended:
-            if _program_holds(program, _values_type({"self": instance}, {}, {}, {})):
+            if _program_holds(program, _values_type({"self": instance}, {}, {}, {}, {})):
                 return target(*arguments, **keywords)
         return self.__wrapped__(instance, *arguments, **keywords)
 
@@ -275,12 +275,13 @@ def _values_of(function: types.FunctionType, arguments: tuple, keywords: dict) -
     except TypeError:
         return None
     cells = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+    variables = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for name, cell in variables.items():
         try:
             cells[name] = cell.cell_contents
         except ValueError:
             continue
-    return _values_type(bound, function.__globals__, function.__builtins__, cells)
+    return _values_type(bound, function.__globals__, function.__builtins__, cells, variables)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -53,6 +53,7 @@ from dynascope.guards.source import (
     ModuleMemberSource,
     Source,
     TypeSource,
+    VariableSource,
 )
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.world import WorldIs, world_operand
@@ -85,9 +86,9 @@ def asked_again(program: hook.GuardProgram) -> Callable[[tuple, types.FunctionTy
     def holds(parameters: tuple, function: types.FunctionType) -> bool:
         code = function.__code__
         named = dict(zip(parameter_names(code), parameters, strict=True))
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        contents = {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
-        return program.check(FrameValues(named, function.__globals__, function.__builtins__, contents))
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        contents = {name: cell.cell_contents for name, cell in cells.items() if not is_empty(cell)}
+        return program.check(FrameValues(named, function.__globals__, function.__builtins__, contents, cells))
 
     return holds
 
@@ -284,6 +285,7 @@ def _constant(writer: _ProgramWriter, source: ConstantSource) -> int:
 _LOADS: dict[type, Callable[[_ProgramWriter, Any], int]] = {
     LocalSource: _local,
     CellSource: _cell,
+    VariableSource: lambda writer, source: writer.load("LOAD_VARIABLE", number=writer.free_variables[source.name]),
     GlobalSource: _global,
     AttributeSource: _attribute,
     DictionaryAttributeSource: _dictionary_attribute,

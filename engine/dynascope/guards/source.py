@@ -15,6 +15,7 @@ import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import CellType
 from typing import Any, Literal
 
 from dynascope.frame.suspended import held_waiting
@@ -32,6 +33,8 @@ class FrameValues:
     globals: Mapping[str, Any]
     builtins: Mapping[str, Any]
     cells: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, CellType] = field(default_factory=dict)
+    """The cells themselves of the free variables: of which one is empty `cells` says nothing."""
 
 
 class Source:
@@ -75,6 +78,24 @@ class CellSource(Source):
 
     def read(self, values: FrameValues) -> Any:
         return values.cells[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSource(Source):
+    """The cell of a free variable, which the closures of other functions may hold too."""
+
+    name: str
+
+    def expression(self) -> str:
+        return f"the variable {self.name}"
+
+    def read(self, values: FrameValues) -> Any:
+        return values.variables[self.name]
+
+
+def cell_of(content: Source) -> Source:
+    """Where the cell lies whose content lies here."""
+    return VariableSource(content.name) if isinstance(content, CellSource) else content.base
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,6 +310,8 @@ def clear_(machine: Machine, value: DictValue | SetValue) -> Value:
     items.replace(machine, value, {})
     if isinstance(value, SetValue):
         note_change(machine, value, set.clear)
+    else:
+        machine.journal.set(value, "gone", None)
     return NONE
 
 

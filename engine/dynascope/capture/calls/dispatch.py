@@ -272,7 +272,9 @@ def is_tensor_method(thing: Any) -> bool:
 def call_tensor_method(machine: Machine, method: Any, arguments: Arguments, keywords: Keywords) -> Any:
     instance = machine.realize(arguments[0])
     if not isinstance(instance, TensorValue):
-        raise machine.throw(TypeError, f"{name_of(method)} requires a Tensor, not {instance.python_type.__name__}")
+        if issubclass(instance.python_type, torch.Tensor):  # one that is only handed on: on the device "meta"
+            raise Break(ForeignValue(instance.python_type.__name__, machine.expression()))
+        raise Break(ProgramRaises("TypeError", machine.expression()))
     return apply_method(machine, method, [instance, *arguments[1:]], keywords)
 
 

@@ -185,9 +185,10 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
         constant = isinstance(value, ConstantValue) and isinstance(value.value, range)
         iterable = ConstantValue(value.value[::-1]) if constant else None
         return IteratorValue(elements(machine, value)[::-1], cls=reversed_class(value), iterable=iterable)
-    if not isinstance(value, ConstantValue):
-        raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
-    raise machine.throw(TypeError, f"{value.python_type.__name__!r} object is not reversible")
+    kind = value.python_type
+    if not isinstance(value, ConstantValue) or any(lookup(kind, name) is not MISSING for name in ("__reversed__", "__getitem__")):
+        raise Break(ForeignValue(kind.__name__, machine.expression()))
+    raise machine.throw(TypeError, f"{kind.__name__!r} object is not reversible")
 
 
 def is_sequence_of_its_own(cls: type) -> bool:

@@ -24,7 +24,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import copied, read_by, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
 from dynascope.capture.calls.tensors import apply_function
-from dynascope.capture.effects import changed_items, changed_tail
+from dynascope.capture.effects import changed_tail, changes_of
 from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import raises_unread
 from dynascope.capture.reasons import ForeignCall
@@ -201,7 +201,7 @@ def is_as_before(value: Value, earlier: dict[int, list[tuple[Any, Value]] | None
     if value.source is None:
         return True
     if isinstance(value, DictValue):
-        return changed_items(value) == []
+        return changes_of(value) == ([], [])
     return isinstance(value, ListValue) and changed_tail(value) == []
 
 

@@ -13,7 +13,7 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.lifetimes import ends_here
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attribute_changes, attributes
-from dynascope.capture.reasons import DebuggerCall, FirstImport, ForeignCall, ProgramRaises
+from dynascope.capture.reasons import DebuggerCall, FinaliserRuns, FirstImport, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import NULL, CellValue, ConstantValue, Value
 from dynascope.capture.world import note
@@ -50,6 +50,9 @@ def load_fast_and_clear(machine: Machine, frame: Frame, instruction: Instruction
 
 @operation("STORE_FAST")
 def store_fast(machine: Machine, frame: Frame, instruction: Instruction) -> None:
+    if ends_here(machine.frames, instruction.value):
+        frame.remember(machine.journal.mark())
+        raise Break(FinaliserRuns(f"{instruction.value} = ..."))
     value = frame.pop_unseen()
     if value is NULL:
         frame.slots.pop(instruction.value, None)
@@ -65,7 +68,7 @@ def delete_fast(machine: Machine, frame: Frame, instruction: Instruction) -> Non
             f"cannot access local variable {instruction.value!r} where it is not associated with a value",
         )
     if ends_here(machine.frames, instruction.value):
-        raise Break(ForeignCall("del", f"`{instruction.value}` has a finaliser, which runs here"))
+        raise Break(FinaliserRuns(f"del {instruction.value}"))
     del frame.slots[instruction.value]
 
 

@@ -153,10 +153,14 @@ def generic(machine: Machine, value: Value, name: str) -> Any:
     return found_or_fallback(machine, value, name, found)
 
 
+OF_OTHERS = (super, types.GenericAlias, types.UnionType)
+"""Objects from outside that have, in C, attributes of other objects."""
+
+
 def is_opaque(value: Value) -> bool:
     """Whether C says what its attributes are."""
     cls = value.python_type
-    return cls in PROXIES or (issubclass(cls, threading.local) and not is_thread_local(value))
+    return cls in (*PROXIES, *OF_OTHERS) or (issubclass(cls, threading.local) and not is_thread_local(value))
 
 
 def found_or_fallback(machine: Machine, value: Value, name: str, frame: Frame) -> Any:
@@ -387,7 +391,7 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
             return MethodValue(member(machine, type(thing), name, value), value)
         if acts_as(entry, property) and not isinstance(entry.fget, types.BuiltinFunctionType):
             return machine.call(property_part(machine, value, name, "fget"), [value])
-    if entry is MISSING and name not in own and lookup(type(thing), "__getattr__") is MISSING:
+    if entry is MISSING and name not in own and lookup(type(thing), "__getattr__") is MISSING and type(thing) not in OF_OTHERS:
         raise missing(machine, value, name)
     if entry is MISSING and name not in own and has_own_method(value, "__getattr__"):
         return machine.call(special(machine, value, "__getattr__"), [ConstantValue(name)])
@@ -525,7 +529,10 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
         if not hasattr(value.object, name):
             is_absent(machine, value, name)
             raise missing(machine, value, name)
-        return machine.outside.lazy(getattr(value.object, name), AttributeSource(value.source, name))
+        place = AttributeSource(value.source, name)
+        if entry is MISSING:
+            is_there(machine, place)
+        return machine.outside.lazy(getattr(value.object, name), place)
     known = {
         "__name__": lambda: ConstantValue(value.code.co_name),
         "__qualname__": lambda: ConstantValue(value.name),
@@ -562,6 +569,9 @@ def documentation(code: types.CodeType) -> str | None:
 
 
 def of_method(machine: Machine, value: MethodValue, name: str) -> Any:
+    kind = value.python_type
+    if kind is not types.MethodType and lookup(kind, name) is MISSING:
+        raise missing(machine, value, name)
     own = {"__self__": value.instance, "__func__": value.function}
     return own[name] if name in own else get(machine, value.function, name)
 

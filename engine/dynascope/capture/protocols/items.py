@@ -301,6 +301,8 @@ def replace(machine: Machine, container: MutableValue, items: Any) -> None:
             name = attribute_name(machine, container, ConstantValue(key))
             attribute_changes.remove(machine, container.owner, name)
         return
+    if isinstance(container, DictValue) and container.gone is not None:
+        machine.journal.set(container, "gone", container.gone.union(container.items.keys() - items.keys()))
     machine.journal.set(container, "items", items)
     machine.write(container)
 
