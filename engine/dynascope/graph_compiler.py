@@ -275,7 +275,9 @@ def _compile_parts(
         if part.is_kernels:
             made = _compile_kernels(part, is_known, examples, options, region, clock, shown, origins)
             notes += made.notes
-            if made.has_kernels and not scope.late & scope.pinned() & set(part.roots):
+            if made.has_kernels and scope.late & scope.pinned() & set(part.roots):
+                notes.append(_explained(LateNumberNeeded(), part.nodes[0]))
+            elif made.has_kernels:
                 part.compiled = made
                 part.conditions = conditions_of(part, scope)
                 compiled += made.parts or (made,)

@@ -85,3 +85,44 @@ def test_tensors_are_bounds(program, backend):
         assert repr(compiled(data, torch.tensor(at))) == repr(program(data, torch.tensor(at)))
     with pytest.raises(RuntimeError, match="stack expects"):
         dynascope.compile(windows, backend=backend)(data, torch.tensor([1, 98]))
+
+
+ROWS_CUT = {
+    "a row": lambda x, i, n: x[i, :n],
+    "the last dimension": lambda x, i, n: x[..., :n][i],
+    "a new dimension": lambda x, i, n: x[None, i, :n],
+    "rows by a list": lambda x, i, n: x[[0, 1], :n][i],
+    "the end": lambda x, i, n: x[i, -n:],
+    "by torch's operator": lambda x, i, n: torch.ops.aten.slice(x, 1, 0, n)[i],
+    "a window": lambda x, i, n: x[i, n : n + 2],
+    "a step": lambda x, i, n: x[i, :n:2],
+}
+
+
+@pytest.mark.parametrize("name", ROWS_CUT)
+def test_parts_by_different_numbers_are_different(name):
+    """All sizes that are asked lie beyond the end of a short row, where both parts are the same."""
+    cut = ROWS_CUT[name]
+
+    def program(x, at):
+        first, second = int(at[0]), int(at[1])
+        return torch.stack([cut(x, 0, first).sum(), cut(x, 1, second).sum(), cut(x, 0, second).exp().sum()])
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    for at in ([1, 2], [3, 4], [5, 2], [6, 6], [9, 1], [0, 3]):
+        x, at = torch.linspace(-1, 1, 18).view(3, 6), torch.tensor(at)
+        torch.testing.assert_close(compiled(x, at), program(x, at))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+def test_parts_of_short_rows_have_kernels(columns):
+    """Strict mode: that they ran operator by operator is an error. The number that sizes are asked with may be all of the row."""
+
+    def program(x, at):
+        first, second = int(at[0]), int(at[1])
+        return x[0, :first].sum() * 2 + 1, x[1, :second].exp().sum(), x[:, :first].exp() + 1, x[1, second : second + 2] * 3
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    for at in ([1, 2], [3, 1], [2, 2], [0, 3], [9, 1]):
+        x, at = torch.linspace(-1, 1, 2 * columns).view(2, columns), torch.tensor(at)
+        torch.testing.assert_close(compiled(x, at), program(x, at))

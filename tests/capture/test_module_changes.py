@@ -351,6 +351,49 @@ def loaded_in_part(target, policy, x):
         return str(error), target.load_state_dict({"0.weight": x[:4]}, strict=False)
 
 
+class Peaks(nn.Module):
+    """What is kept in attributes and buffers is one of two, which only the run knows."""
+
+    def __init__(self, peak):
+        super().__init__()
+        self.layer, self.peak = nn.Linear(3, 3), peak
+        self.register_buffer("least", torch.zeros(()))
+
+    def forward(self, x):
+        self.peak = max(self.peak, x.detach().abs().max())
+        self.least = min(self.least, x.detach().min())
+        return self.layer(x) * self.peak - self.least
+
+
+@pytest.mark.parametrize("peak", [0.0, torch.tensor(1.0), torch.tensor(2)], ids=str)
+def test_peaks_in_attributes(peak):
+    torch.manual_seed(0)
+    eager = Peaks(peak)
+    module = copy.deepcopy(eager)
+    compiled = dynascope.compile(module, backend="eager", fullgraph=True)
+    for factor in (1.0, 3.0, -0.5):
+        x = torch.tensor([1.0, -0.5, 0.25]) * factor
+        ours, theirs = compiled(x), eager(x)
+        ours.sum().backward()
+        theirs.sum().backward()
+        assert repr((ours, module.peak, module.least)) == repr((theirs, eager.peak, eager.least))
+        assert torch.equal(module.layer.weight.grad, eager.layer.weight.grad)
+
+
+def test_a_buffer_takes_no_number():
+    def program(module, item):
+        module.least = item(module.least)
+
+    for item in (lambda _: 3.0, lambda least: [least]):
+        words = []
+        for function in (program, dynascope.compile(program, backend="eager")):
+            allowed = dynascope.expected("data-dependent-value", required=False)  # torch's words name the type of what is given
+            with allowed, pytest.raises(TypeError, match="buffer 'least'") as caught:
+                function(Peaks(0.0), item)
+            words.append(str(caught.value))
+        assert words[0] == words[1]
+
+
 @pytest.mark.parametrize("program", [averaged_by_state, best_of_state, loaded_in_part])
 def test_state_dictionaries(program):
     (target, policy), (same, other) = (normed(), normed()), (normed(), normed())

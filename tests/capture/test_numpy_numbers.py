@@ -72,3 +72,14 @@ def test_an_array_of_a_computed_number_is_its_own():
     assert [(type(each), each.shape, each.tolist()) for each in arrays] == [
         (type(each), each.shape, each.tolist()) for each in wanted
     ]
+
+
+def test_limits_of_types():
+    info = numpy.finfo(numpy.float32)
+
+    def program(x):
+        scaled = (x - x.mean()) / (x.std() + numpy.finfo(numpy.float32).eps.item())
+        return scaled.clamp(max=float(numpy.finfo("float32").max)), x * numpy.iinfo(numpy.int16).max, x + info.tiny, numpy.finfo(float).bits
+
+    x = torch.linspace(0, 1, 5)
+    assert repr(dynascope.compile(program, backend="eager", fullgraph=True)(x)) == repr(program(x))

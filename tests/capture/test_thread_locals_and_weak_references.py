@@ -1,5 +1,6 @@
 """What a thread keeps for itself, weak references made inside, and what is registered by both: hooks."""
 
+import gc
 import threading
 import weakref
 
@@ -186,3 +187,52 @@ def test_what_is_let_go_is_gone(program):
 @pytest.mark.expects("foreign-call")
 def test_what_is_watched_is_let_go_where_its_name_is_given_to_another():
     assert compile(gone_behind_a_break, backend="eager")(X)[1] is None
+
+
+class Node:
+    pass
+
+
+def looked_up(cache, x, key, other):
+    y = cache[key] * x if key in cache else x - 1
+    return y + cache.get(other, 5) + len(cache)
+
+
+def test_dictionaries_with_weak_keys():
+    first, second, node = nn.Linear(2, 2), nn.Linear(2, 2), Node()
+    cache = weakref.WeakKeyDictionary({first: torch.ones(2), node: 3.0})
+    x = torch.tensor([1.0, 2.0])
+    compiled = dynascope.compile(looked_up, backend="eager", fullgraph=True)
+    for key, other in ((first, node), (second, node), (first, second), (node, node), (first, node)):
+        assert torch.equal(compiled(cache, x, key, other), looked_up(cache, x, key, other))
+    compiled = dynascope.compile(looked_up, backend="eager", fullgraph=True)
+    for changed in (second, first):
+        assert torch.equal(compiled(cache, x, first, node), looked_up(cache, x, first, node))
+        cache[changed] = x * 7
+        assert torch.equal(compiled(cache, x, second, node), looked_up(cache, x, second, node))
+    kept = weakref.ref(first)
+    del first, key, changed
+    gc.collect()
+    assert kept() is None
+    assert torch.equal(compiled(cache, x, second, node), looked_up(cache, x, second, node))
+
+
+def test_dictionaries_with_weak_values():
+    layer, node = nn.Linear(2, 2), Node()
+    known = weakref.WeakValueDictionary({"layer": layer, "node": node})
+
+    def program(x):
+        found = known.get("layer")
+        x = x + 1 if "node" in known else x
+        return x if found is None else found(x)
+
+    compiled, x = dynascope.compile(program, backend="eager", fullgraph=True), torch.tensor([1.0, 2.0])
+    assert torch.equal(compiled(x), program(x))
+    del node
+    gc.collect()
+    assert torch.equal(compiled(x), program(x))
+    known["layer"] = layer = nn.Linear(2, 2)
+    assert torch.equal(compiled(x), program(x))
+    del layer
+    gc.collect()
+    assert torch.equal(compiled(x), program(x))

@@ -4,8 +4,8 @@
 
 Kinds: "results" (several samples in one program, laid out in several ways, with gradients), "in place", "out", "errors"
 (`error_inputs`: the same exception and message), "sizes" (one function for a sample and then for others of other sizes), "autocast"
-(results inside `torch.autocast` of the device), "module" (training and not: results, gradients, buffers). Values that are not close are compared with float64: at most four times eager's own
-error.
+(results inside `torch.autocast` of the device), "module" (training and not: results, gradients, buffers). Values that are not close
+are compared with float64: at most four times eager's own error.
 """
 
 from __future__ import annotations

@@ -176,3 +176,23 @@ def test_what_cannot_be_run_again_is_one_clear_error(make):
     y = dynascope.compile(counted)(x, make(x))
     with pytest.raises(RuntimeError, match="changes its input `total` in place"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+@pytest.mark.parametrize("activation", [F.silu, F.mish, F.gelu, F.softplus, F.elu, F.hardswish, F.logsigmoid])
+def test_a_gradient_penalty_taken_inside(activation):
+    """One region takes the gradient, differentiates it again and writes the gradients of its weights."""
+    weight = nn.Parameter(torch.linspace(-1, 1, 12).view(4, 3))
+
+    def step(x):
+        x = (x * 2).requires_grad_()
+        y = activation(x @ weight)
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        penalty = ((slope.norm(2, dim=1) - 1) ** 2).mean() + y.mean()
+        penalty.backward()
+        return penalty.detach()
+
+    def run(function):
+        weight.grad = None
+        return function(torch.linspace(-2, 2, 20).view(5, 4)), weight.grad
+
+    close(run(dynascope.compile(step)), run(step))

@@ -65,7 +65,16 @@ def handed_on(x, w, v):
     return torch.relu(dropped) @ w
 
 
-AS_IT_WAS = [read_later, returned, turned, by_rows, handed_on]
+def written_in_parts(x, w, v):
+    """Each part of one buffer by a kernel of its own, which reads a product for the last time, as cells of GRUs do."""
+    h, g = x @ w, v @ w.t()
+    gates = h.clone()
+    gates[:, :8] = torch.sigmoid(h[:, :8] + g[:, :8])
+    gates[:, 8:16] = torch.sigmoid(gates[:, 8:16] + g[:, 8:16])
+    return torch.tanh(gates[:, 16:] * gates[:, :8]) * gates[:, 8:16]
+
+
+AS_IT_WAS = [read_later, returned, turned, by_rows, handed_on, written_in_parts]
 
 
 @pytest.mark.compiler
@@ -94,3 +103,12 @@ def test_what_is_read_otherwise_stays(function) -> None:
 def wrapper_of(function) -> str:
     report = dynascope.explain(function, *operands()).report
     return next(text.text for graph in report.graphs for text in graph.texts if text.stage.startswith("wrapper"))
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("sizes", [(16, 8), (8, 8), (16, 16), (64, 32)])
+def test_cells_of_recurrent_layers(sizes) -> None:
+    torch.manual_seed(0)
+    cell = torch.nn.GRUCell(*sizes)
+    x, h = torch.randn(3, sizes[0]), torch.randn(3, sizes[1])
+    torch.testing.assert_close(dynascope.compile(cell)(x, h), cell(x, h), rtol=1e-4, atol=1e-5)

@@ -22,6 +22,8 @@ TYPES: frozenset[type] = frozenset()
 FLOATS: frozenset[type] = frozenset()
 """Of which a number that varies may be one."""
 DTYPE_CLASSES: tuple[type, ...] = ()
+LIMITS: tuple[type, ...] = ()
+"""What says how large numbers of a type are: constants, as torch's own are."""
 TENSOR_TYPES: dict[type, torch.dtype] = {}
 """Of a tensor that `torch.tensor` makes of one of NumPy's numbers."""
 DTYPES = frozenset(
@@ -43,6 +45,7 @@ if IS_THERE:  # torch imports it wherever it is installed
     TYPES = frozenset(getattr(numpy, name) for name in (*_INTEGERS, *_FLOATS))
     FLOATS = frozenset(getattr(numpy, name) for name in _FLOATS)
     DTYPE_CLASSES = (numpy.dtype,)
+    LIMITS = (numpy.finfo, numpy.iinfo)
     TENSOR_TYPES = {getattr(numpy, name): getattr(torch, name) for name in (*_INTEGERS, *_FLOATS)}
     _ufunc = numpy.ufunc
     _aggregates = frozenset(getattr(numpy, name) for name in _AGGREGATES)

@@ -14,6 +14,7 @@ import functools
 import re
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +97,7 @@ VARYING_TYPES = (int, float, *(kind for kind in numpy_numbers.FLOATS if issubcla
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 if torch.distributed.is_available():
     IDENTITY_TYPES += (torch.distributed.ProcessGroup, torch.distributed.ReduceOp, torch.distributed.ReduceOp.RedOpType)
-IDENTITY_TYPES += (torch.finfo, torch.iinfo, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
+IDENTITY_TYPES += (torch.finfo, torch.iinfo, *numpy_numbers.LIMITS, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 BY_IDENTITY = (torch.Tensor, torch.nn.Module)
 LONGEST_NAME = 40
@@ -515,9 +516,12 @@ def _is_fixed_instance(object: Any) -> bool:
 
 
 def _is_found_by_identity(key: Any) -> bool:
-    """Whether a key is a tensor, a module or an instance that is equal to itself alone, and no constant."""
+    """Whether a key is a tensor, a module or an instance that is equal to itself alone, and no constant; or a weak reference to one."""
     if isinstance(key, BY_IDENTITY):
         return True
+    if type(key) is weakref.ReferenceType:  # of tensors these compare the elements
+        of = key()
+        return of is not None and not isinstance(of, (torch.Tensor, weakref.ReferenceType)) and _is_found_by_identity(of)
     cls = type(key)
     is_default = all(lookup(cls, name) is vars(object)[name] for name in ("__hash__", "__eq__"))
     return is_default and cls not in LITERAL_TYPES and not isinstance(key, FUNCTION_TYPES) and not _is_fixed_instance(key)

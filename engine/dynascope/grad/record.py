@@ -135,10 +135,10 @@ class Recorder(TorchDispatchMode):
         sizes, strides = tuple(tensor.shape), tensor.stride()
         return (sizes, strides) if self.trail is None else self.trail.observe_layout(sizes, strides, self.tape)
 
-    def tell_apart(self, are_different: bool) -> None:
+    def tell_apart(self, are_different: bool, is_sure: bool) -> None:
         """Raises `DifferentiationRefused` where what is one thing here is not at other sizes."""
         if self.trail is not None:
-            self.trail.tell_apart(are_different)
+            self.trail.tell_apart(are_different, is_sure)
 
     def enter_node(self, origin: Origin) -> None:
         """The operators that follow come from this Torch IR node."""

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
-from dynascope.sizes import Size, hints_of, is_constant, known, same
+from dynascope.sizes import Size, hints_of, is_constant, known, known_by_now, same
 
 
 class ShapeMismatch(RuntimeError):
@@ -105,11 +105,14 @@ def preserved_strides(value: Value) -> Sizes:
 
 def _lies_in_order(value: Value) -> bool:
     """Whether that is so for all sizes. A dimension of one element may have any stride."""
-    if not value.layout.varies or not all(known(">=", size, 2) for size in value.sizes):
-        return False
+    return value.layout.varies and all(known(">=", size, 2) for size in value.sizes) and _is_in_order(value)
+
+
+def _is_in_order(value: Value) -> bool:
+    """Whether each dimension is known to lie within the one before."""
     within: Any = 1
     for size, stride in zip(reversed(value.sizes), reversed(value.strides), strict=True):
-        if not known(">=", stride, within):
+        if not known_by_now(">=", stride, within):
             return False
         within = stride * size
     return True
@@ -119,6 +122,8 @@ def iterator_strides(shape: Sizes, given: Sequence[Value | int | float]) -> Size
     """The strides TensorIterator gives to a fresh output of `shape` computed from what it is given, numbers too."""
     operands = [operand for operand in given if isinstance(operand, Value)]
     if operands and _is_shape_of_all(shape, given):
+        if all(o.layout.varies and _is_in_order(o) for o in operands):  # whether there are holes decides nothing
+            return contiguous_strides(shape)
         if all(is_contiguous(o.sizes, o.strides) for o in operands):
             return contiguous_strides(shape)
         first = operands[0].strides

@@ -18,7 +18,7 @@ import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
 from dynascope.grad.shapes import preserved_strides
-from dynascope.grad.tape import Sizes, Value
+from dynascope.grad.tape import Sizes, Value, names_of, sizes_in
 from dynascope.grad.views import Builder, ViewRecipe, with_strides
 
 Geometry = tuple[Sizes, Sizes, int, torch.dtype, tuple[bool, bool], int]
@@ -62,8 +62,9 @@ class Memory:
     builder: Builder
     observe: Callable[[Any], Any] = lambda numbers: numbers
     """Numbers that torch computed, as the sizes that they are for every call."""
-    tell_apart: Callable[[bool], None] = lambda are_different: None
-    """Is told whether a view is one that was not there yet: at some sizes `x[:n]` is all of x, or the same as `x[:m]`."""
+    tell_apart: Callable[[bool, bool], None] = lambda are_different, is_sure: None
+    """Is told whether a view is one that was not there yet: at some sizes `x[:n]` is all of x, or the same as `x[:m]`. Of one that was
+    there also whether it is cut by the same numbers, so that it is surely the same."""
     keeps_views_apart: bool = False
     """Whether each view is one of its own: of those that lie alike here, each is itself at other sizes."""
     cells: dict[int, Cell] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class Memory:
             and geometry not in cell.recipes
             and not self._descends(cell, parent, geometry)
         )
-        self.tell_apart(is_new)
+        self.tell_apart(is_new, is_new or self._late_roots(cell, geometry) == self._late_roots(cell, parent, recipe))
         if is_new:
             cell.recipes[geometry] = (parent, recipe)
 
@@ -171,6 +172,16 @@ class Memory:
             known = cell.root, ViewRecipe.strided(*geometries[0], geometries[1])
             cell.recipes[geometry] = known
         return known
+
+    @staticmethod
+    def _late_roots(cell: Cell, geometry: Geometry, *recipes: ViewRecipe) -> frozenset[str]:
+        """The numbers that only the run knows and that it is cut by. All sizes that are asked may lie beyond the end of what is cut, where
+        views by different numbers are one."""
+        while geometry != cell.root and geometry in cell.recipes:
+            geometry, recipe = cell.recipes[geometry]
+            recipes = (*recipes, recipe)
+        sizes = list(sizes_in([recipe.arguments for recipe in recipes]))
+        return frozenset(name for name in names_of(sizes) if any(name in size.scope.late for size in sizes))
 
     @staticmethod
     def _descends(cell: Cell, geometry: Geometry, ancestor: Geometry) -> bool:

@@ -93,7 +93,8 @@ def _cpu(recorder: Recorder, tensor: torch.Tensor, **_: Any) -> Any:
 
 
 class _Activation(torch.autograd.Function):
-    """`silu` and `mish` with their own backward operators: for meta tensors autograd writes formulas out, rounding each step."""
+    """`silu` and `mish` with their own backward operators: for meta tensors autograd writes formulas out, rounding each step. So does eager
+    where the gradient is differentiated again: the operators have no derivative."""
 
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, name: str, recorder: Recorder) -> torch.Tensor:
@@ -103,9 +104,25 @@ class _Activation(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            (input,) = ctx.saved_tensors
+            return WRITTEN_OUT[ctx.activation](gradient, input), None, None
         operator = getattr(aten, f"{ctx.activation}_backward").default
         values = [ctx.recorder.value(tensor) for tensor in (gradient, *ctx.saved_tensors)]
         return ctx.recorder.wrap(ctx.recorder.builder.op(operator, *values)), None, None
+
+
+def _silu_backward(gradient: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    sigmoid = input.sigmoid()
+    return gradient * sigmoid * (1.0 + input * (1.0 - sigmoid))
+
+
+def _mish_backward(gradient: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    tanh, sigmoid = torch.nn.functional.softplus(input).tanh(), input.sigmoid()
+    return gradient * (tanh + input * sigmoid * (1.0 - tanh * tanh))
+
+
+WRITTEN_OUT = {"silu": _silu_backward, "mish": _mish_backward}
 
 
 def _activation(name: str) -> Callable[..., Any]:

@@ -60,8 +60,8 @@ class Trail:
         return self._read(data, self._rows(numbers), tape)
 
     def observe_layout(self, sizes: Sequence[int], strides: Sequence[int], tape: Tape) -> tuple[Any, Any]:
-        """The same of a tensor's sizes and strides. In a world where a dimension has one element its stride says nothing: there it is
-        what it would be if the tensor lay as it does here."""
+        """The same of a tensor's sizes and strides. In a world where a dimension has one element its stride says nothing, nor do those of a
+        tensor without elements: there they are what they would be if the tensor lay as it does here."""
         numbers = _Layout((*sizes, *strides))
         self._note(numbers)
         if not self.others:
@@ -102,12 +102,13 @@ class Trail:
             raise DifferentiationRefused(VaryingNumberNeeded("which results have holes", frozenset()))
         return is_dense(sizes, strides)
 
-    def tell_apart(self, are_different: bool) -> None:
-        """Raises `DifferentiationRefused` where two things that are one here are different in another world."""
+    def tell_apart(self, are_different: bool, is_sure: bool) -> None:
+        """Raises `DifferentiationRefused` where two things that are one here are different in another world, or may be in one that was not
+        asked."""
         numbers = (int(are_different),)
         self.observations.append(numbers)
         self.found.append(None if self.others and are_different else numbers)
-        if self.others and not are_different and any(different for row in self._rows(numbers) for different in row):
+        if self.others and not are_different and (not is_sure or any(different for row in self._rows(numbers) for different in row)):
             self.worlds.views_vary = True
             raise DifferentiationRefused(VaryingNumberNeeded("which views are the same", frozenset()))
 
@@ -167,21 +168,23 @@ class Trail:
 
 
 def _says_nothing(observed: tuple, at: int) -> bool:
-    """Whether it is the stride of a dimension of one element."""
+    """Whether it is the stride of a dimension of one element, or of a tensor of none."""
     rank = len(observed) // 2
-    return isinstance(observed, _Layout) and at >= rank and observed[at - rank] == 1
+    return isinstance(observed, _Layout) and at >= rank and (observed[at - rank] == 1 or 0 in observed[:rank])
 
 
 def _as_here(here: tuple, elsewhere: tuple, rank: int) -> tuple:
-    """A layout of another world, with the strides of its dimensions of one element made those of what lies without holes in the
-    order of memory that the layout at hand has."""
-    if 1 not in elsewhere[:rank]:
+    """A layout of another world, with the strides of its dimensions of one element, and all where it has no elements, made those of what
+    lies without holes in the order of memory that the layout at hand has."""
+    is_empty = 0 in elsewhere[:rank]
+    if 1 not in elsewhere[:rank] and not is_empty:
         return elsewhere
     made, step = list(elsewhere), 1
     for dimension in sorted(range(rank), key=lambda each: (here[rank + each], here[each], -each)):
-        if elsewhere[dimension] == 1 and here[dimension] != 1:
+        if is_empty or (elsewhere[dimension] == 1 and here[dimension] != 1):
             made[rank + dimension] = step
-        step = max(step, made[rank + dimension] * elsewhere[dimension])
+        beyond = made[rank + dimension] * elsewhere[dimension]
+        step = beyond if is_empty else max(step, beyond)
     return tuple(made)
 
 

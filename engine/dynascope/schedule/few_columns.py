@@ -37,7 +37,9 @@ def written_out(body: Body, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...
     depends = dependencies(body, frozenset(columns))
     written = sum(count if each else 1 for each in depends)
     writes = any(isinstance(op, Store) and each for op, each in zip(body, depends, strict=True))
-    if count > (MOST_ELEMENTS if writes else MOST_UNWRITTEN) or written > LONGEST_BODY or prod(nominal(symbol.extent) for symbol in rows) < FEWEST_ROWS:
+    if count > (MOST_ELEMENTS if writes else MOST_UNWRITTEN) or written > LONGEST_BODY:
+        return None
+    if prod(nominal(symbol.extent) for symbol in rows) < FEWEST_ROWS:
         return None
     if any(isinstance(op, Scan) for op in body) or not _lies_across(body, rows, columns):
         return None

@@ -112,7 +112,9 @@ def _is_widened_for_several(reader: LoopNode | ScatterNode, kept: frozenset[str]
     """Whether a value is only converted to a wider type, and that has several readers: they convert it themselves, and what goes through
     memory is the narrower."""
     computed = [op for op in reader.body if isinstance(op, Compute)]
-    if isinstance(reader, ScatterNode) or len(computed) != 1 or computed[0].name != "cast" or len(reader.results) > 1 or reader.results[0].buffer.name in kept:
+    if isinstance(reader, ScatterNode):
+        return False
+    if len(computed) != 1 or computed[0].name != "cast" or len(reader.results) > 1 or reader.results[0].buffer.name in kept:
         return False
     (read,) = (reader.body[number] for number in computed[0].arguments)
     is_wider = isinstance(read, Load) and computed[0].dtype.itemsize > read.dtype.itemsize

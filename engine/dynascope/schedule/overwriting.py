@@ -10,6 +10,7 @@ memory, whatever its schema says (`native_dropout` hands on its operand): those 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from dynascope.loops.nodes import Buffer, ExternCall
@@ -30,6 +31,8 @@ def overwriting(schedule: Schedule) -> Schedule:
         return schedule
     kept = {view.buffer for view in views_in(schedule.outputs)}
     kept |= {name for step in schedule.steps if _hands_on(step) for name in memory.reads(step)}
+    makers = Counter(name for step in schedule.steps for name in memory.makes(step))
+    kept |= {name for name, count in makers.items() if count > 1}  # each writes a part
     last = memory.last_uses(schedule.steps)
     names: dict[str, str] = {}
     steps: list[Step] = []

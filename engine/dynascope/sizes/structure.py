@@ -18,7 +18,7 @@ from typing import Any
 from dynascope.sizes import expression as exact
 from dynascope.sizes.expression import Operation, Polynomial, Root, evaluate
 from dynascope.sizes.relations import COMPARISONS, normal
-from dynascope.sizes.size import Size, by_bounds, expression_of
+from dynascope.sizes.size import Size, by_bounds, expression_of, relation_of
 
 NOMINAL = 256
 """What a root counts in an estimate: batches are smaller, sequences longer."""
@@ -53,6 +53,18 @@ def known(name: str, left: Any, right: Any) -> bool | None:
         answer = by_bounds(name, first.bounds, second)
         return by_bounds(name, first.closer_bounds, second) if answer is None else answer
     return None
+
+
+def known_by_now(name: str, left: Any, right: Any) -> bool | None:
+    """The same, also by what was relied on so far of numbers that only the run of a graph knows."""
+    answer = known(name, left, right)
+    scope = next((side.scope for side in (left, right) if side.__class__ is Size), None)
+    if answer is not None or scope is None or not scope.late:
+        return answer
+    relation = relation_of(name, left, right)
+    if not isinstance(relation.left, Polynomial) or not isinstance(relation.right, int):
+        return None
+    return by_bounds(relation.operator, scope.relied_bounds(relation.left), relation.right)
 
 
 def divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:

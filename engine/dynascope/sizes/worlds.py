@@ -140,16 +140,28 @@ class Worlds:
         return range(int(max(self.scope.roots[name].low, USUAL)), self.scope.hints[name])
 
     def _take_all(self) -> bool:
-        """Where one root has a few values to take: all of them."""
-        (name, *others) = self.varied or ("",)
-        numbers = range(int(max(self.scope.roots[name].low, USUAL)), self._most[name] + 1) if name in self._most else range(0)
-        if others or not 1 < len(numbers) <= MOST_KNOWN:
+        """Where roots have a few values to take: all of them. Where these are more than are asked, but each root has a few, and no others
+        were found far away: some of them."""
+        ranges = [self._few(name) for name in self.varied]
+        if not ranges or not all(ranges) or not 1 < math.prod(map(len, ranges)) <= MOST_KNOWN:
             return False
-        possible = [values for number in numbers if self._is_possible(values := {**self.scope.hints, name: number})]
-        if not 1 < len(possible) <= COUNT + MOST_ADDED or self.scope.hints not in possible:
+        hints = self.scope.hints
+        combined = ({**hints, **dict(zip(self.varied, each, strict=True))} for each in product(*ranges))
+        possible = [values for values in combined if self._is_possible(values)]
+        if len(possible) < 2 or hints not in possible:
             return False
-        self.values = [dict(self.scope.hints), *(values for values in possible if values != self.scope.hints)]
-        return True
+        others = [values for values in possible if values != hints]
+        if len(possible) <= COUNT + MOST_ADDED:
+            self.values = [dict(hints), *others]
+            return True
+        if not self.are_enough and len(self.varied) > 1:
+            step = max(len(others) // MOST_ADDED, 1)
+            self.values += [values for values in others[::step][:MOST_ADDED] if values not in self.values]
+        return False
+
+    def _few(self, name: str) -> range:
+        """The values of a root of which the most is relied on."""
+        return range(int(max(self.scope.roots[name].low, USUAL)), self._most[name] + 1) if name in self._most else range(0)
 
     @property
     def are_enough(self) -> bool:

@@ -9,13 +9,23 @@ was written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from dynascope.capture.calls.late_numbers import check_late
 from dynascope.capture.library_checks import CHECKED
 from dynascope.capture.sizes import number_in
-from dynascope.capture.values import SliceValue, SymbolicNumber, TensorValue, TupleValue, Value, constant_of
+from dynascope.capture.values import (
+    ConstantValue,
+    SliceValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    constant_of,
+)
 from dynascope.sizes import Size, known
 from dynascope.sizes.expression import roots_in
 from dynascope.sizes.relations import COMPARISONS
@@ -79,9 +89,41 @@ def places_of(name: str, values: list[Value]) -> Iterator[Place]:
             yield dimension, start, start + length
     elif name in ("getitem", "__getitem__") and len(values) == 2:
         keys = values[1].items if isinstance(values[1], TupleValue) else [values[1]]
-        for dimension, key in enumerate(keys):
+        for dimension, key in _by_dimension(keys, values[0].example.dim()):
             if not isinstance(key, SliceValue):
-                return
+                continue
             start, stop, step = map(number_in, key.parts)
             if stop is not None and step in (None, 1):
                 yield dimension, 0 if start is None else start, stop
+
+
+def _by_dimension(keys: Sequence[Value], rank: int) -> Iterator[tuple[int, Value]]:
+    """The keys of a subscript with the dimensions that they read from, as far as that is known: a mask reads several, `None` none."""
+    taken = [_dimensions_taken(key) for key in keys]
+    dimension = 0
+    for key, count in zip(keys, taken, strict=True):
+        if count is None:
+            return
+        if count == REST:
+            if None in taken or taken.count(REST) > 1:
+                return
+            count = rank - sum(taken) + REST
+        elif count == 1 and dimension < rank:
+            yield dimension, key
+        dimension += count
+
+
+REST = -1
+
+
+def _dimensions_taken(key: Value) -> int | None:
+    """`REST` of an ellipsis, None where it is not looked for."""
+    if isinstance(key, TensorValue):
+        return key.example.dim() if key.example.dtype in (torch.bool, torch.uint8) else 1
+    if isinstance(key, (SliceValue, SymbolicNumber)):
+        return 1
+    if isinstance(key, ConstantValue):
+        if key.value is Ellipsis:
+            return REST
+        return 0 if key.value is None or isinstance(key.value, bool) else 1 if isinstance(key.value, int) else None
+    return None

@@ -66,6 +66,7 @@ FOLDABLE_TYPES = frozenset(
     | {torch._C._SDPBackend, re.Pattern, re.Match, type(sys.version_info), TorchVersion}
     | {pathlib.Path, pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath}
     | numpy_numbers.TYPES
+    | {*numpy_numbers.LIMITS}
 )
 FOLDABLE = frozenset(
     {

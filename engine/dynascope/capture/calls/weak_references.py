@@ -36,6 +36,7 @@ def make_reference(machine: Machine, arguments: Arguments, keywords: Keywords) -
     return known
 
 
+@object_meaning(weakref.KeyedRef)  # a value of a `WeakValueDictionary`
 @object_meaning(weakref.ReferenceType)
 def referent(machine: Machine, value: Value, arguments: Arguments, keywords: Keywords) -> Value:
     """A weak reference from outside that is asked for its object: the place is the answer, as it is at each call. Not where a local

@@ -49,10 +49,12 @@ from dynascope.capture.values import (
     HEAP_TYPE,
     ConstantValue,
     DictValue,
+    EitherValue,
     FunctionValue,
     InstanceValue,
     TensorValue,
     Value,
+    constant_of,
 )
 from dynascope.guards.source import DictionaryAttributeSource, mapping_behind
 
@@ -256,10 +258,8 @@ def take_away(machine: Machine, value: InstanceValue | FunctionValue, name: str,
 
 def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value) -> bool:
     """`nn.Module.__setattr__` of something that is no parameter or module: the instance's dictionary, or a buffer."""
-    item = machine.realize(item)
-    if module.object is None or isinstance(item, InstanceValue):
-        return False
-    if isinstance(item, TensorValue) and any(tensor_flags.is_instance(machine, item, cls) for cls in tensor_flags.FLAGS):
+    item = item if isinstance(item, EitherValue) else machine.realize(item)
+    if module.object is None or not is_plain_item(machine, item):
         return False
     entry = lookup(module.cls, name)
     if entry is not MISSING and is_data_descriptor(entry):  # a property of the class, as parametrizations make them
@@ -273,10 +273,28 @@ def sets_plainly(machine: Machine, module: InstanceValue, name: str, item: Value
     if name not in names[1]:
         put(machine, module, name, item)
         return True
+    if not may_be_buffer(item):
+        return False
     buffers = machine.realize(machine.outside.lazy(own_dictionary(module)["_buffers"], buffers_source(module)))
     machine.journal.set_item(buffers.items, name, (ConstantValue(name), item))
     machine.write(buffers)
     return True
+
+
+def is_plain_item(machine: Machine, item: Value) -> bool:
+    """Neither a parameter nor a module; of what may be either of two, neither of both."""
+    if isinstance(item, EitherValue):
+        return is_plain_item(machine, item.first) and is_plain_item(machine, item.second)
+    item = machine.realize(item)
+    if isinstance(item, TensorValue):
+        return not any(tensor_flags.is_instance(machine, item, cls) for cls in tensor_flags.FLAGS)
+    return not isinstance(item, InstanceValue)
+
+
+def may_be_buffer(item: Value) -> bool:
+    if isinstance(item, EitherValue):
+        return may_be_buffer(item.first) and may_be_buffer(item.second)
+    return isinstance(item, TensorValue) or constant_of(item) is None
 
 
 def buffers_source(module: InstanceValue) -> DictionaryAttributeSource:

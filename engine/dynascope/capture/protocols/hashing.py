@@ -5,7 +5,10 @@ A constant is itself; an object compared by identity is its value; a tuple is th
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
@@ -24,8 +27,10 @@ from dynascope.capture.values import (
     TensorValue,
     TupleValue,
     Value,
+    WeakReferenceValue,
 )
 from dynascope.frame.versions import RUNNING
+from dynascope.guards.source import ReferentSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -49,10 +54,22 @@ def hash_key(machine: Machine, value: Value) -> Any:
         return frozenset(value.items)
     if isinstance(value, (ListValue, DictValue, SetValue)):
         raise refusal(machine, value.python_type, f"unhashable type: {value.python_type.__name__!r}")
+    if (of := referent_of(machine, value)) is not None and not issubclass(of.python_type, torch.Tensor):
+        return weakref.ReferenceType, hash_key(machine, of)
     if isinstance(value, (TensorValue, FunctionValue)) or hashes_by_identity(value):
         machine.note_key(value)
         return value
     raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+
+
+def referent_of(machine: Machine, value: Value) -> Value | None:
+    """Weak references are equal where their objects are, while these live; else None."""
+    if isinstance(value, WeakReferenceValue):
+        return value.of
+    is_outside = isinstance(value, InstanceValue) and value.cls is weakref.ReferenceType and value.source is not None
+    if not is_outside or value.object() is None:
+        return None
+    return machine.outside.realize(value.object(), ReferentSource(value.source))
 
 
 def checked(machine: Machine, constant: Any) -> Any:
