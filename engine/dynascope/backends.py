@@ -69,12 +69,14 @@ class Known:
     def missing(self) -> tuple[str, ...]:
         return tuple(name for name in self.modules if importlib.util.find_spec(name) is None)
 
+    def how_to_install(self) -> str:
+        return self.install + (f", of the release for torch {_series(torch.__version__)}" if self.follows_torch else "")
+
     def state(self) -> str:
         """`ready`, or why it is not. Nothing is imported: a package made for another torch is found out when it is asked for."""
         missing = self.missing()
         if missing:
-            of_torch = f", of the release for torch {_series(torch.__version__)}" if self.follows_torch else ""
-            return f"missing {', '.join(missing)}: {self.install}{of_torch}"
+            return f"missing {', '.join(missing)}: {self.how_to_install()}"
         if self.needs_gpu and not torch.cuda.is_available():
             return "needs an NVIDIA GPU"
         made_for = next(filter(None, (_other_torch(module, self.follows_torch) for module in self.modules)), None)
@@ -190,7 +192,7 @@ def _load(known: Known) -> None:
     """The packages register themselves with torch when they are imported."""
     missing = known.missing()
     if missing:
-        raise UnknownBackend(f"the backend {known.name!r} needs {' and '.join(missing)}, which is not here. {known.install}")
+        raise UnknownBackend(f"the backend {known.name!r} needs {' and '.join(missing)}, which is not here: {known.how_to_install()}")
     try:
         for module in known.modules:
             importlib.import_module(module)

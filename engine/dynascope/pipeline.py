@@ -22,7 +22,6 @@ import gc
 import threading
 import time
 import types
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -45,7 +44,7 @@ from dynascope.backends import (
     run_uncompiled,
     takes_fixed_sizes,
 )
-from dynascope.callers import AskedAt, calling_place
+from dynascope.callers import AskedAt, calling_place, warn
 from dynascope.capture import (
     Captured,
     CapturedGraph,
@@ -612,7 +611,7 @@ def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> Co
     """The graph, operator by operator."""
     note = BackendFailed.of(backend_name(state.options.backend), error).explain(state.region.span)
     judge(note, state.options.strict, error)
-    warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
+    warn(f"dynascope: {note.message} {note.remedy}")
     return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))
 
 
@@ -731,7 +730,7 @@ def _note(explanation: Explanation) -> None:
     if recorder is not None:
         recorder.problem(explanation)
     elif explanation.severity == "error":
-        warnings.warn(f"dynascope: {explanation.message} {explanation.remedy}", stacklevel=2)
+        warn(f"dynascope: {explanation.message} {explanation.remedy}")
 
 
 class Clock:
