@@ -179,3 +179,28 @@ def test_a_norm_whose_gradients_are_sums_to_come():
     for found, expected in zip(compiled.parameters(), plain.parameters(), strict=True):
         assert found.grad.placements == expected.grad.placements
         torch.testing.assert_close(found.grad.to_local(), expected.grad.to_local())
+
+
+def test_what_waits_for_a_collective_comes_in_as_a_plain_tensor():
+    """Its gradients reach what the collective was given. Of two ranks; nobody is at the other end."""
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
+    from torch.distributed.tensor import DTensor, Partial, Replicate
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.destroy_process_group()
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    call = dynascope.compile(lambda x: (x * 2).relu())
+
+    def waiting(x):
+        part = DTensor.from_local(x, mesh(2), [Partial()])
+        return part.redistribute(placements=[Replicate()], async_op=True).to_local()
+
+    for grows in (False, True):
+        x = torch.ones(4, requires_grad=grows)
+        given = waiting(x * 3)
+        assert type(given) is AsyncCollectiveTensor
+        result = call(given)
+        torch.testing.assert_close(result, torch.full((4,), 6.0))
+        assert type(result) is torch.Tensor and result.requires_grad == given.requires_grad
+    result.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((4,), 6.0))
