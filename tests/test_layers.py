@@ -30,7 +30,7 @@ ALLOWED = {
 }
 PEERS = ("torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd")
 NO_TORCH = ("report", "native", "frame", "sizes", "fixes")
-MAY_NAME_PEERS = {"backends.py"}
+MAY_NAME_PEERS = {"backends.py", "symbolic_backends.py"}
 
 
 def imports(path):

@@ -12,13 +12,11 @@ import importlib.metadata
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
-
-from dynascope.sizes import evaluate, is_size, roots_of
 
 Backend = Callable[[Any, list], Callable]
 
@@ -35,6 +33,8 @@ class GraphCompilers:
     backward: Backend | None = None
     level: Literal["aten", "core", "prims"] = "aten"
     decompositions: Mapping[Any, Callable] = field(default_factory=dict)
+    when_kept: Callable[[frozenset[str]], None] = lambda names: None
+    """Told of the numbers that one of them turns out to have kept for its run (`symbolic_backends.py`)."""
     __name__ = "aot"
 
     def __call__(self, graph: Any, example_inputs: list) -> Callable:
@@ -43,6 +43,14 @@ class GraphCompilers:
 
 class UnknownBackend(ValueError):
     """No backend of that name; the message lists the ones there are, or says what to install."""
+
+
+class SymbolFixed(RuntimeError):
+    """A backend's code serves only some values of numbers that vary, by their `names`; the message says which."""
+
+    def __init__(self, names: frozenset[str], relied_on: str) -> None:
+        super().__init__(f"a backend took a size or number of its example inputs for a constant: {relied_on}")
+        self.names = names
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,14 @@ class Known:
     def missing(self) -> tuple[str, ...]:
         return tuple(name for name in self.modules if importlib.util.find_spec(name) is None)
 
+    def how_to_install(self) -> str:
+        return self.install + (f", of the release for torch {_series(torch.__version__)}" if self.follows_torch else "")
+
     def state(self) -> str:
         """`ready`, or why it is not. Nothing is imported: a package made for another torch is found out when it is asked for."""
         missing = self.missing()
         if missing:
-            of_torch = f", of the release for torch {_series(torch.__version__)}" if self.follows_torch else ""
-            return f"missing {', '.join(missing)}: {self.install}{of_torch}"
+            return f"missing {', '.join(missing)}: {self.how_to_install()}"
         if self.needs_gpu and not torch.cuda.is_available():
             return "needs an NVIDIA GPU"
         made_for = next(filter(None, (_other_torch(module, self.follows_torch) for module in self.modules)), None)
@@ -182,7 +192,7 @@ def _load(known: Known) -> None:
     """The packages register themselves with torch when they are imported."""
     missing = known.missing()
     if missing:
-        raise UnknownBackend(f"the backend {known.name!r} needs {' and '.join(missing)}, which is not here. {known.install}")
+        raise UnknownBackend(f"the backend {known.name!r} needs {' and '.join(missing)}, which is not here: {known.how_to_install()}")
     try:
         for module in known.modules:
             importlib.import_module(module)
@@ -195,140 +205,6 @@ def _load(known: Known) -> None:
 def numbers_among(example_inputs: tuple) -> tuple[int, ...]:
     """The positions of the Python numbers, which vary from call to call."""
     return tuple(at for at, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor))
-
-
-def compile_with_symbols(backend: Backend, graph: Any, example_inputs: tuple) -> Callable:
-    """A graph some of whose inputs are numbers that vary, through a backend that might take its examples for constants.
-
-    The backend gets what torch.compile's backends get: fake tensors, and torch's symbols for the numbers, in which the tensors' sizes
-    are written too. Raises `SymbolFixed` where it relied on a number's value, and whatever the backend raises.
-    """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    shapes = ShapeEnv()
-    fake_mode = FakeTensorMode(shape_env=shapes)
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    extents = [extent for node in placeholders for extent in _extents(node)]
-    counted = {root.name for root in roots_of(extents)}
-    roots = [str(node.meta.get("size", node.name)) for node in placeholders]
-    symbols = {
-        root: _symbol(shapes, at, example, is_size=root in counted)
-        for at, (root, example) in enumerate(zip(roots, example_inputs, strict=True))
-        if not isinstance(example, torch.Tensor)
-    }
-    inputs = [
-        _fake(fake_mode, example, node, symbols) if isinstance(example, torch.Tensor) else symbols[root]
-        for node, root, example in zip(placeholders, roots, example_inputs, strict=True)
-    ]
-    for node, given in zip(placeholders, inputs, strict=True):
-        node.meta["example_value"] = given
-    return _compiled_in_symbols(backend, graph, inputs, fake_mode)
-
-
-def compile_functional_with_symbols(compiler: Backend, graph: Any) -> Callable:
-    """The same for a functional graph. The compiler gets a copy whose every value (`meta["val"]`, what `print_readable` shows) is a fake
-    tensor of such sizes; `graph` stays as it is."""
-    import copy
-
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx import GraphModule
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    copied = GraphModule(graph, copy.deepcopy(graph.graph))
-    nodes = [node for node in copied.graph.nodes if "val" in node.meta]
-    shapes = ShapeEnv()
-    fake_mode = FakeTensorMode(shape_env=shapes)
-    counted = {root.name for root in roots_of(each for node in nodes for layout in _layouts(node) for each in _extents_of(layout))}
-    placeholders = [node for node in nodes if node.op == "placeholder"]
-    symbols = {
-        root: _symbol(shapes, at, node.meta["val"], is_size=root in counted)
-        for at, node in enumerate(placeholders)
-        if not isinstance(node.meta["val"], torch.Tensor) and (root := str(node.meta.get("size", node.name)))
-    }
-    for node in nodes:
-        _describe_in_symbols(node, fake_mode, symbols)
-    return _compiled_in_symbols(compiler, copied, [node.meta["val"] for node in placeholders], fake_mode)
-
-
-def _compiled_in_symbols(backend: Backend, graph: Any, inputs: list[Any], fake_mode: Any) -> Callable:
-    """Raises `SymbolFixed` where the backend relied on a number's value."""
-    from torch._guards import TracingContext, tracing
-
-    with tracing(TracingContext(fake_mode)):
-        compiled = backend(graph, inputs)
-    shapes = fake_mode.shape_env
-    if shapes.guards or shapes.replacements:
-        raise SymbolFixed(", ".join(str(guard.expr) for guard in shapes.guards))
-    return compiled
-
-
-def _describe_in_symbols(node: Any, fake_mode: Any, symbols: Mapping[str, Any]) -> None:
-    """What only the run knows stays as it was described."""
-    value, layouts = node.meta["val"], _layouts(node)
-    known = (*(each for layout in layouts for each in _extents_of(layout)), node.meta.get("size"))
-    if not {root.name for root in roots_of(known)} <= symbols.keys():
-        return
-    if "size" in node.meta:
-        node.meta["val"] = evaluate(node.meta["size"].expression, symbols)
-    elif isinstance(value, torch.Tensor):
-        layout = layouts[0] if layouts else None
-        node.meta["val"] = _fake_of(fake_mode, layout, value, node.meta.get("device") or value.device, symbols)
-    elif len(layouts) == len(value):
-        fakes = [_fake_of(fake_mode, layout, each, layout.device, symbols) for layout, each in zip(layouts, value, strict=True)]
-        node.meta["val"] = type(value)(fakes)
-
-
-def _layouts(node: Any) -> tuple[Any, ...]:
-    layout = node.meta.get("layout")
-    return () if layout is None else tuple(layout) if isinstance(layout, (list, tuple)) else (layout,)
-
-
-def _extents_of(layout: Any) -> tuple[Any, ...]:
-    return *layout.sizes, *layout.strides
-
-
-def _fake_of(fake_mode: Any, layout: Any, example: torch.Tensor, device: Any, symbols: Mapping[str, Any]) -> torch.Tensor:
-    """Without a layout all of the example's numbers are as they are."""
-    sizes, strides = (example.shape, example.stride()) if layout is None else (layout.sizes, layout.strides)
-    with fake_mode:
-        at = _in_symbols(sizes, symbols), _in_symbols(strides, symbols)
-        return torch.empty_strided(*at, dtype=example.dtype, device=device)
-
-
-def _in_symbols(extents: Iterable[Any], symbols: Mapping[str, Any]) -> list[Any]:
-    return [evaluate(extent.expression, symbols) if is_size(extent) else extent for extent in extents]
-
-
-def _extents(node: Any) -> tuple[Any, ...]:
-    return *node.meta.get("sizes", ()), *node.meta.get("strides", ())
-
-
-def _fake(fake_mode: Any, example: torch.Tensor, node: Any, symbols: Mapping[str, Any]) -> torch.Tensor:
-    """A tensor without memory, its sizes and strides written in the symbols."""
-    if not any(map(is_size, _extents(node))):
-        return fake_mode.from_tensor(example, static_shapes=True)
-    extents = node.meta.get("sizes", example.shape), node.meta.get("strides", example.stride())
-    with fake_mode:
-        made = torch.empty_strided(*(_in_symbols(each, symbols) for each in extents), dtype=example.dtype, device=example.device)
-        return made.requires_grad_(example.requires_grad)
-
-
-class SymbolFixed(RuntimeError):
-    """A backend's code serves only some values of a number that varies; the message says which."""
-
-
-def _symbol(shapes: Any, position: int, number: int | float, is_size: bool) -> Any:
-    """A size is 2 or more, as the entry's guards say."""
-    from torch._dynamo.source import ConstantSource
-    from torch.fx.experimental.symbolic_shapes import DimDynamic
-
-    number = number if isinstance(number, int) else float(number)  # a float of NumPy's is one
-    source = ConstantSource(f"number_{position}")
-    make = shapes.create_symbol if is_size and number >= 2 else shapes.create_unspecified_symbol
-    made = make(number, source, dynamic_dim=DimDynamic.DYNAMIC)
-    create = shapes.create_symintnode if isinstance(number, int) else shapes.create_symfloatnode
-    return create(made, hint=number, source=source)
 
 
 def run_uncompiled(graph: Any, example_inputs: list) -> Callable:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 
 from dynascope.report.span import Span, UserFrame, UserStack
 from dynascope.report.user_files import is_user_file
 
 _moved: list[Callable[[Span], Span]] = [lambda span: span]
+_warned: dict = {}
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 AskedAt = Callable[[], Span | None]
 DEEPEST = 12
@@ -35,6 +37,15 @@ def calling_stack(function: str = "") -> UserStack:
 def calling_place() -> Span | None:
     stack = calling_stack()
     return stack[-1].span if stack else None
+
+
+def warn(message: str) -> None:
+    """At the line of the program's that led here, where one did."""
+    place = calling_place()
+    if place is None:
+        warnings.warn(message, stacklevel=3)
+    else:
+        warnings.warn_explicit(message, UserWarning, place.file, place.line, registry=_warned)
 
 
 def _present_span(code, instruction: int) -> Span:

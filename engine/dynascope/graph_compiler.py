@@ -15,7 +15,7 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dynascope import recording
-from dynascope.backends import GraphCompilers, compile_functional_with_symbols
+from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.codegen.triton.kernel import ALIGNMENT
 from dynascope.configuration import Options
@@ -65,9 +65,9 @@ from dynascope.tangent_check import tangents_fit
 class NumberNeeded(Exception):
     """Inputs of the graph (their positions) vary, and an operator needs them as constants."""
 
-    def __init__(self, positions: tuple[int, ...]) -> None:
+    def __init__(self, positions: tuple[int, ...], *, may_be_tied: bool = True) -> None:
         super().__init__("an operator needs as a constant what only the run knows")
-        self.positions = positions
+        self.positions, self.may_be_tied = positions, may_be_tied
 
 
 class OperatorsUnsupported(Exception):
@@ -233,13 +233,12 @@ def _compiled_by(
     compilers: GraphCompilers, pair: GradPair, example_inputs: tuple, clock: StageClock
 ) -> tuple[CompiledAten, CompiledAten | None]:
     with clock("backend"):
-        varies = any("size" in node.meta for node in _placeholders(pair.forward))
-        forward = _compiled_alone(compilers.forward, pair.forward, list(example_inputs), varies)
-        return forward, _compiled_alone(compilers.backward, pair.backward, None, varies) if pair.backward is not None else None
+        forward = _compiled_alone(compilers.forward, compilers, pair.forward, list(example_inputs))
+        return forward, _compiled_alone(compilers.backward, compilers, pair.backward) if pair.backward is not None else None
 
 
 def _compiled_alone(
-    compiler: Callable | None, graph: fx.GraphModule, examples: list[Any] | None = None, varies: bool = False
+    compiler: Callable | None, compilers: GraphCompilers, graph: fx.GraphModule, examples: list[Any] | None = None
 ) -> CompiledAten:
     """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors. Where sizes vary they are
     written in torch's symbols: a compiler must not take those at hand for constants."""
@@ -247,9 +246,21 @@ def _compiled_alone(
         examples = [node.meta["val"] for node in _placeholders(graph)]
     if compiler is None:
         return CompiledAten(graph, run_operators(graph), None, ())
-    call = compile_functional_with_symbols(compiler, graph) if varies else compiler(written(graph), examples)
+    if any(map(_varies, graph.graph.nodes)):
+        from dynascope.symbolic_backends import compile_functional_with_symbols  # imports torch's symbols
+
+        call = compile_functional_with_symbols(compiler, graph, compilers.when_kept)
+    else:
+        call = compiler(written(graph), examples)
     left = getattr(call, "left", ())
     return CompiledAten(graph, call, None, (BackendInParts(left).explain(),) if left else ())
+
+
+def _varies(node: fx.Node) -> bool:
+    """A backward graph may be given no number and have tensors of any size nevertheless."""
+    layout = node.meta.get("layout")
+    layouts = layout if isinstance(layout, (list, tuple)) else (layout,)
+    return "size" in node.meta or any(each is not None and each.varies for each in layouts)
 
 
 def _compile_parts(
@@ -325,7 +336,7 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
     with hook.suspended(), torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
         launching.begin()
         if isinstance(options.backend, GraphCompilers):
-            return _compiled_alone(options.backend.backward, graph).call
+            return _compiled_alone(options.backend.backward, options.backend, graph).call
         return compile_aten(graph, None, options, empties_its_list=True, is_read=_is_read()).call
 
 

@@ -22,10 +22,9 @@ import gc
 import threading
 import time
 import types
-import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -38,14 +37,14 @@ from dynascope import ranks_apart, recording
 from dynascope.autograd_functions import with_freed_history
 from dynascope.backends import (
     GraphCompilers,
+    SymbolFixed,
     backend_name,
-    compile_with_symbols,
     find_backend,
     numbers_among,
     run_uncompiled,
     takes_fixed_sizes,
 )
-from dynascope.callers import AskedAt, calling_place
+from dynascope.callers import AskedAt, calling_place, warn
 from dynascope.capture import (
     Captured,
     CapturedGraph,
@@ -87,7 +86,7 @@ from dynascope.reasons import (
     GuardRaises,
     RecompileLimit,
 )
-from dynascope.repeatable import operators_beside_checks, repeatable
+from dynascope.repeatable import leaves_nothing, operators_beside_checks, repeatable
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span
@@ -157,6 +156,17 @@ class RegionState:
     """Of a region that goes on behind a call: capture said that the call raises, so nothing should ever come here."""
     refused_under: set[str] = field(default_factory=set)
     """The function modes under which it could not be captured as a whole: there it runs as it was written."""
+
+    table: weakref.ref[hook.EntryTable] | None = None
+    """Where the entries serve."""
+
+    def forget(self) -> None:
+        """Entries that were not what they seemed. Calls that run them finish."""
+        table = self.table() if self.table is not None else None
+        if table is not None:
+            table.clear()
+        self.guards.clear()
+        self.entries.clear()
 
     @property
     def fixed(self) -> frozenset[Source]:
@@ -317,6 +327,7 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
     if state.refutes is not None:
         judge(state.refutes, state.options.strict)
     clock = Clock(state.region)
+    state.table = weakref.ref(table)
     try:
         entry = _compile(table, state, values, clock, again)
     except (GraphBreakError, StrictError):
@@ -469,7 +480,7 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
             if not numbers:
                 raise
             places = frozenset(outcome.graph.sources[position] for position in numbers)
-            if may_be_tied(places, tied):
+            if needed.may_be_tied and may_be_tied(places, tied):
                 tied = places
                 continue
             state.refusals.update(places)
@@ -516,8 +527,8 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
         except (NumberNeeded, OperatorsUnsupported):
             raise
         except Exception as error:
-            if numbers := numbers_among(captured.example_inputs):
-                raise NumberNeeded(numbers) from error
+            if numbers_among(captured.example_inputs):
+                raise _needed_by_backend(captured, error) from error
             return _failed(captured, state, error)
     captured = replace(captured, module=written(captured.module))
     numbers, original = numbers_among(captured.example_inputs), captured.module
@@ -528,16 +539,52 @@ def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock)
     with clock("backend"):
         try:
             if numbers and backend is not run_uncompiled:
-                return CompiledGraph(compile_with_symbols(backend, captured.module, captured.example_inputs), original, notes=notes)
+                from dynascope.symbolic_backends import compile_with_symbols  # imports torch's symbols
+
+                fixing = _fixing(captured, state)
+                call = compile_with_symbols(
+                    backend, original, captured.example_inputs, fixing, leaves_nothing=leaves_nothing(captured)
+                )
+                return CompiledGraph(call, original, notes=notes)
             return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original, notes=notes)
         except Exception as error:
             if numbers:
-                raise NumberNeeded(numbers) from error
+                raise _needed_by_backend(captured, error) from error
             return _failed(captured, state, error)
 
 
 OF_OUR_KERNELS = {"mode": "default", "random": "eager", "numerics": "default"}
 """Settings that say how kernels of ours are made, with what they are where nobody sets them."""
+
+
+def _names_of_numbers(captured: CapturedGraph) -> dict[str, int]:
+    """Where among the graph's inputs each number is."""
+    placeholders = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
+    numbers = {at: placeholders[at] for at in numbers_among(captured.example_inputs)}
+    return {str(node.meta.get("size", node.name)): at for at, node in numbers.items()}
+
+
+def _needed_by_backend(captured: CapturedGraph, error: Exception) -> NumberNeeded:
+    """The graph's inputs that a backend needs as constants: all its numbers where it does not say."""
+    names = error.names if isinstance(error, SymbolFixed) else frozenset()
+    numbers = tuple(at for name, at in _names_of_numbers(captured).items() if name in names)
+    return NumberNeeded(numbers, may_be_tied=bool(names))
+
+
+def _fixing(captured: CapturedGraph, state: RegionState) -> Callable[[Collection[str]], None]:
+    """Told of numbers that the backend's code took for constants while it ran: its entries serve no more, and these numbers are
+    constants of the next ones. For compiled code to hold, as `_asking` is."""
+    held = weakref.ref(state)
+    place_of = {name: captured.sources[at] for name, at in _names_of_numbers(captured).items()}
+
+    def fix(names: Collection[str]) -> None:
+        state = held()
+        places = {place for name, place in place_of.items() if name in names} or set(place_of.values())
+        if state is not None and not places <= state.fixed:
+            state.refusals.update(dict.fromkeys(places, MOST_REFUSALS))
+            state.forget()
+
+    return fix
 
 
 def _left_to_backend(options: Options) -> tuple[Explanation, ...]:
@@ -549,7 +596,11 @@ def _left_to_backend(options: Options) -> tuple[Explanation, ...]:
 
 def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
     backend = find_backend(state.options.backend)  # asked for by its name, or as it is
-    options = state.options if backend is None else replace(state.options, backend=backend)
+    options = state.options
+    if isinstance(backend, GraphCompilers):
+        options = replace(options, backend=replace(backend, when_kept=_fixing(captured, state)))
+    elif backend is not None:
+        options = replace(options, backend=backend)
     records = not torch.is_inference_mode_enabled()
     with without_function_modes(), outside_inference_mode(), stack_room():
         module = captured.module if records else without_recording(captured.module)
@@ -560,7 +611,7 @@ def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> Co
     """The graph, operator by operator."""
     note = BackendFailed.of(backend_name(state.options.backend), error).explain(state.region.span)
     judge(note, state.options.strict, error)
-    warnings.warn(f"dynascope: {note.message} {note.remedy}", stacklevel=3)
+    warn(f"dynascope: {note.message} {note.remedy}")
     return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))
 
 
@@ -679,7 +730,7 @@ def _note(explanation: Explanation) -> None:
     if recorder is not None:
         recorder.problem(explanation)
     elif explanation.severity == "error":
-        warnings.warn(f"dynascope: {explanation.message} {explanation.remedy}", stacklevel=2)
+        warn(f"dynascope: {explanation.message} {explanation.remedy}")
 
 
 class Clock:

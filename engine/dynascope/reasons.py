@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dynascope.callers import OWN_FOLDER
 from dynascope.report.facts import ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
 from dynascope.report.reason import Reason
 
@@ -61,7 +62,7 @@ class BackendFailed(Reason):
     @classmethod
     def of(cls, backend: str, error: BaseException) -> BackendFailed:
         """The place is the last one in the backend's own file: what it called says less to who wrote it."""
-        frames = traceback.extract_tb(error.__traceback__)[1:]
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(OWN_FOLDER)]
         own = [frame for frame in frames if frame.filename == frames[0].filename]
         place = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
         return cls(backend, type(error).__name__, str(error).strip(), place)

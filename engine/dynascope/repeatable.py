@@ -80,6 +80,12 @@ def operators_beside_checks(module: fx.GraphModule) -> frozenset[Any]:
     return frozenset(operator for node in nodes for operator in own_operators(node.target))
 
 
+def leaves_nothing(captured: CapturedGraph) -> bool:
+    """Whether its operators may run once more: they write to no input and draw no numbers."""
+    nodes = list(captured.module.graph.nodes)
+    return not captured.written and not any(draws_numbers(node) or own_operators(node.target) for node in nodes)
+
+
 def records_writes(nodes: list[fx.Node]) -> bool:
     """Whether anything is written while autograd looks, by a node that says so in its name."""
     enabled = torch.is_grad_enabled()

@@ -8,7 +8,7 @@ import threading
 import dynascope
 import pytest
 import torch
-from dynascope import api
+from dynascope import api, backends
 from torch import nn
 
 
@@ -263,8 +263,28 @@ def test_a_failing_backend_is_said_and_the_answer_is_right():
 
     compiled = dynascope.compile(double, backend=broken)
     line = broken.__code__.co_firstlineno + 1
-    with pytest.warns(UserWarning, match=rf"RuntimeError at .*test_compile.py:{line} on a captured graph: no such device"):
+    with pytest.warns(UserWarning, match=rf"RuntimeError at .*test_compile.py:{line} on a captured graph: no such device") as said:
         assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+    assert [warning.filename for warning in said] == [__file__], "at the call, not in the compiler"
+
+
+@pytest.mark.expects("backend-failed")
+def test_a_failing_compiler_of_functional_graphs_too():
+    def broken(graph, example_inputs):
+        raise RuntimeError("no such device")
+
+    compiled = dynascope.aot(double, forward_compiler=broken)
+    line = broken.__code__.co_firstlineno + 1
+    with pytest.warns(UserWarning, match=rf"RuntimeError at .*test_compile.py:{line} on a captured graph: no such device") as said:
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
+    assert [warning.filename for warning in said] == [__file__]
+
+
+def test_a_package_that_is_missing_comes_with_its_install_line():
+    for known in backends.KNOWN:
+        if known.missing():
+            with pytest.raises(backends.UnknownBackend, match=f"needs .*{known.modules[0]}.*: {known.install}"):
+                dynascope.compile(double, backend=known.name)
 
 
 def test_settings():

@@ -71,10 +71,12 @@ from dynascope.guards.source import (
     ItemSource,
     KeyedItemSource,
     KeySource,
+    LocalPartSource,
     LocalSource,
     ModuleMemberSource,
     PlainTensorSource,
     Source,
+    WaitedSource,
     cell_of,
     tensor_of_array,
 )
@@ -210,9 +212,23 @@ class Outside:
         self.machine.guards.add(source, IdentityIs(object))
         return self.remember(object, InstanceValue(type(object), source, object))
 
+    def part_of(self, source: Source, placements: Any) -> TensorValue:
+        """This rank's part of a DTensor, of which the layer's own guard says the rest."""
+        place = LocalPartSource(source, placements)
+        part = place.read(self.machine.values)
+        self.machine.assume_protocol(type(part))
+        example = self.machine.in_plain_mode(lambda: meta_of(part))
+        value = TensorValue(self.machine.graph.input(self._name_of(source), place, part, example, part.device), example, part.device)
+        value.source = place
+        return value
+
     def _tensor_of_class(self, object: torch.Tensor, source: Source) -> Value:
         """A tensor of a subclass: an object that holds a plain one."""
-        if (kind := behaviour(type(object))) is not None:
+        if (kind := behaviour(type(object))) == "AsyncCollectiveTensor" and type(object).__module__.startswith("torch.distributed."):
+            self.guard_type(object, source)
+            waits = WaitedSource(source)
+            return self.remember(object, self.realize(waits.read(self.machine.values), waits))
+        if kind is not None:
             reason = ParameterNotMade if isinstance(object, UninitializedTensorMixin) else TensorSubclass
             raise Break(reason(kind, source.expression()))
         self.guard_type(object, source)

@@ -81,6 +81,7 @@ from dynascope.guards.source import (
     KeyedItemSource,
     KeySource,
     LengthSource,
+    LocalPartSource,
     LocalSource,
     MadeSource,
     ModeSource,
@@ -94,12 +95,15 @@ from dynascope.guards.source import (
     TypeSource,
     UpcomingSource,
     VariableSource,
+    WaitedSource,
     WaitingSource,
     behind_proxy,
     cell_of,
     key_at,
+    local_part,
     mapping_behind,
     plain_tensor,
+    waited,
 )
 
 
@@ -525,6 +529,12 @@ class Rebuilder:
         self.builder.load_constant(source.position)
         self.builder.call(1)
 
+    def load_part(self, source: LocalPartSource) -> None:
+        self.builder.load_function(local_part)
+        self.load_source(source.base)
+        self.builder.load_constant(source.placements)
+        self.builder.call(2)
+
     def make_descriptor(self, value: DescriptorValue) -> None:
         self.call_constant(value.cls, *value.parts)
 
@@ -668,6 +678,8 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MadeSource: Rebuilder.make_again,
     ArraySource: applied(torch.from_numpy),
     PlainTensorSource: applied(plain_tensor),
+    LocalPartSource: Rebuilder.load_part,
+    WaitedSource: applied(waited),
     ProxiedSource: applied(mapping_behind),
     BehindProxySource: applied(behind_proxy),
     ModeSource: Rebuilder.load_mode,

@@ -50,10 +50,14 @@ from dynascope.grad.tape import (
 from dynascope.grad.trails import Trail
 from dynascope.grad.views import ViewRecipe, single_views
 from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels.quiet_torch import without_messages
 from dynascope.random_numbers import filling, is_filling
 
 aten = torch.ops.aten
-
+FAKE = torch._C._TorchDispatchModeKey.FAKE
+PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
+IN_FLIGHT = "_c10d_functional::_wrap_tensor_autograd"
+"""Makes of a collective's result a tensor that waits where it is first read. So do waits in graphs."""
 
 _PHASES_CHECKED = {aten.linalg_eig.default, aten._linalg_eigh.default, aten._linalg_svd.default}
 """Vectors that are complex are given but for a phase: eager's backward pass raises for a loss that depends on it, which only the
@@ -118,6 +122,11 @@ class Recorder(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch._C._get_dispatch_mode(FAKE) is not None:
+            with without_messages():
+                return func(*args, **(kwargs or {}))  # how a DTensor asks for the layout of a result
+        if types and any(issubclass(each, torch.Tensor) and each.__torch_dispatch__ is not PLAIN_DISPATCH for each in types):
+            return NotImplemented  # a DTensor comes down to its parts and collectives, which arrive here
         if self.tape.phase == "backward" and not self.says_its_places:
             self._place_backward_step()
         with torch._C._AutoDispatchBelowAutograd():
@@ -215,6 +224,8 @@ class Recorder(TorchDispatchMode):
             result = self._by_given(func, args, kwargs)
             if result is not NotImplemented:
                 return result
+        if func.namespace == "_c10d_functional" and func.name() == IN_FLIGHT:
+            func = torch.ops._c10d_functional.wait_tensor.default
         facts = traits(func)
         concrete = args, kwargs
         args, kwargs = self.observe(concrete)

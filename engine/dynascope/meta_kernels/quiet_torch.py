@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -24,6 +25,17 @@ import torch._prims_common as common
 import torch._refs
 
 _MARK = "__dynamo_disable"
+_FAKE_TENSORS = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+@contextlib.contextmanager
+def without_messages() -> Iterator[None]:
+    """Fake tensors log what they refuse before they raise it: here that is an answer."""
+    before, _FAKE_TENSORS.disabled = _FAKE_TENSORS.disabled, True
+    try:
+        yield
+    finally:
+        _FAKE_TENSORS.disabled = before
 
 
 @contextlib.contextmanager

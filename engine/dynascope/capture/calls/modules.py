@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.modules import module as module_code
 
+from dynascope.capture.calls import parallel_layers
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import lookup
 from dynascope.capture.reasons import ForeignCall, LayerOfSubclass
@@ -50,15 +51,33 @@ def has_own_call(machine: Machine, module: InstanceValue) -> bool:
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
     if any(source.value for source in GLOBAL_HOOK_SOURCES):
         raise Break(ForeignCall(module.cls.__name__, "hooks for all modules are registered"))
-    leave_to_python(machine, module)
+    if is_of_subclasses(module):
+        if (found := parallel_layers.call(machine, module, arguments, keywords)) is not None:
+            guard_no_global_hooks(machine)
+            return found
+        leave_to_python(machine, module)
     if has_hooks(machine, module):
         return machine.call(attributes.get_now(machine, module, "_call_impl"), arguments, keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())
+    guard_no_global_hooks(machine)
+    forward = attributes.get_now(machine, module, "forward")
+    return machine.call(forward, arguments, keywords)
+
+
+def guard_no_global_hooks(machine: Machine) -> None:
     for name, source in zip(GLOBAL_HOOK_NAMES, GLOBAL_HOOK_SOURCES, strict=True):
         note(vars(module_code), name, source.value)
         machine.guards.add(source, LengthIs(0))
-    forward = attributes.get_now(machine, module, "forward")
-    return machine.call(forward, arguments, keywords)
+
+
+def is_of_subclasses(module: InstanceValue) -> bool:
+    """Whether its own weights are tensors with behaviour of their own (DTensor)."""
+    weights = vars(module.object).get("_parameters") if module.object is not None else None
+    return isinstance(weights, dict) and any(map(has_behaviour, weights.values()))
+
+
+def has_behaviour(weight: Any) -> bool:
+    return isinstance(weight, torch.Tensor) and type(weight).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
 def leave_to_python(machine: Machine, module: InstanceValue) -> None:
@@ -69,7 +88,7 @@ def leave_to_python(machine: Machine, module: InstanceValue) -> None:
     if own.get("_modules") or not isinstance(weights, dict):
         return
     for name, weight in weights.items():
-        if isinstance(weight, torch.Tensor) and type(weight).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        if has_behaviour(weight):
             raise Break(LayerOfSubclass(type(weight).__name__, machine.expression(), name))
 
 
