@@ -53,6 +53,24 @@ GROUPS = {
         ),
         (CUBE,),
     ),
+    "borders": (
+        lambda x: (
+            *(F.pad(x, (2, 1), mode=mode) for mode in ("reflect", "replicate")), F.pad(x, (0, 3), mode="reflect"),
+            *(F.pad(x[None], (3, 0, 1, 2), mode=mode) for mode in ("reflect", "replicate")),
+            *(F.pad(x[None, None], (3, 1, 0, 2, 1, 1), mode=mode) for mode in ("reflect", "replicate")),
+            torch.ops.aten.reflection_pad1d_backward(F.pad(x, (2, 3)), x, [2, 3]),
+            torch.ops.aten.reflection_pad2d_backward(F.pad(x, (3, 2, 0, 2)), x, [3, 2, 0, 2]),
+            torch.ops.aten.reflection_pad3d_backward(F.pad(x[None], (0, 3, 1, 2, 1, 1)), x[None], [0, 3, 1, 2, 1, 1]),
+        ),
+        (CUBE,),
+    ),
+    "shuffled": (
+        lambda x: (
+            F.pixel_shuffle(x.reshape(2, 12, 1, 1), 2), F.pixel_shuffle(x.repeat(2, 3, 1)[:, :9, :, None], 3), F.pixel_unshuffle(x.reshape(2, 6, 2), 2),
+            F.channel_shuffle(x.reshape(2, 6, 2), 3), F.channel_shuffle(x.reshape(1, 12, 1, 2), 2),
+        ),
+        (CUBE,),
+    ),
     "parts": (
         lambda x: (
             *(part * 2 for part in x.split(2, 1)), *(part * 2 for part in x.split((1, 3, 1), -1)), *(part + 1 for part in x.chunk(3)),

@@ -183,3 +183,97 @@ def test_many_parts_side_by_side_are_joined_by_the_library() -> None:
     images = [torch.randn(2, 3, 4, 4) for _ in range(5)]
     last = [image.contiguous(memory_format=torch.channels_last) for image in images]
     assert joins(last) and not joins(images) and not joins(last[:3])
+
+
+def test_groups_that_one_operation_reads_of_become_one() -> None:
+    """Gradients of two norms of one tensor: rows of each are summed up by themselves, and meet at the end."""
+
+    def gradients(x, first, second):
+        normal = x * 2 - 1
+        one = first - first.sum(1, keepdim=True) - normal * (first * normal).sum(1, keepdim=True)
+        return one + second - second.sum(1, keepdim=True)
+
+    inputs = X, torch.randn(16, 32), torch.randn(16, 32)
+    found = schedule(gradients, *inputs)
+    (group,) = found.steps
+    assert len(loads(group)) == 3 and len(group.writes) == 1
+    torch.testing.assert_close(run_schedule(found, list(inputs))[0], gradients(*inputs))
+
+
+def test_groups_with_a_step_between_them_stay_two() -> None:
+    """A library call reads of the first, and the second reads its result."""
+
+    def program(x, w):
+        first = x.sum(1, keepdim=True) / 32 + x
+        second = (first @ w).sigmoid() * 3
+        return first * 2 + second
+
+    inputs = X, torch.randn(32, 32)
+    found = schedule(program, *inputs)
+    assert [type(step) for step in found.steps] == [FusionGroup, ExternCall, FusionGroup]
+    torch.testing.assert_close(run_schedule(found, list(inputs))[0], program(*inputs))
+
+
+def test_what_is_scattered_is_computed_where_it_goes() -> None:
+    def summed(x, source, target):
+        return torch.zeros(5, 32).index_add(0, target, x[source] * 2)
+
+    inputs = X, torch.tensor([3, 0, 3, 15]), torch.tensor([4, 4, 0, 1])
+    found = schedule(summed, *inputs)
+    zeros, scattered = found.steps
+    assert set(scattered.group.reads) == {"x", "source", "target"} and not zeros.reads
+    torch.testing.assert_close(run_schedule(found, list(inputs))[0], summed(*inputs))
+
+
+def test_equal_parts_side_by_side_are_written_by_one_loop() -> None:
+    """Where nobody but the caller or the library reads them: a kernel reads the part that it wants."""
+
+    def gated(gradient, x):
+        value, gate = x.chunk(2, -1)
+        opened = gate.sigmoid()
+        return torch.cat([gradient * opened, gradient * value * (1 - opened)], -1)
+
+    inputs = torch.randn(16, 16), X
+    found = schedule(gated, *inputs)
+    (group,) = found.steps
+    stores = [op for op in group.body if isinstance(op, Store)]
+    assert len(stores) == 2 and sum(getattr(op, "name", "") == "sigmoid" for op in group.body) == 1
+    assert not any(isinstance(op, Load) and op.guard is not None for op in group.body)
+    torch.testing.assert_close(run_schedule(found, list(inputs))[0], gated(*inputs))
+    for dimension in (0, 1, 2):
+        joined = lambda a, b, d=dimension: torch.cat([a, b, a], d)  # noqa: E731
+        parts = torch.randn(3, 4, 5), torch.randn(4, 3, 5).transpose(0, 1)
+        torch.testing.assert_close(run_schedule(schedule(joined, *parts), list(parts))[0], joined(*parts))
+    turned = lambda a, b: torch.cat([-b, a], -1) * 2 + 1  # noqa: E731
+    (rotated,) = on_a_gpu(turned, torch.randn(4, 8), torch.randn(4, 8)).steps
+    assert len([op for op in rotated.body if isinstance(op, Store)]) == 1
+
+
+def test_few_channels_are_written_out() -> None:
+    """On a GPU: each thread has the channels of a place, of which the neighbours lie beside it."""
+    x = torch.randn(2, 5, 64, 48)
+    x[0, 2, 0, 0] = x[0, 4, 0, 0] = x[1, 0, 0, 0] = float("nan")
+    x[1, :, 1] = 1.5
+
+    def over_channels(x):
+        best, place = x.max(1)
+        return x.softmax(1), best, place, x.argmin(1), x.prod(1), (x > 1).any(1), x.sum(1), (x < 9).all(1)
+
+    found = on_a_gpu(over_channels, x)
+    assert all(not step.columns for step in found.steps)
+    for ours, wanted in zip(run_schedule(found, [x]), over_channels(x), strict=True):
+        torch.testing.assert_close(ours, wanted, equal_nan=True)
+    (last,) = on_a_gpu(lambda x: x.softmax(-1), torch.randn(4096, 5)).steps
+    (long,) = on_a_gpu(lambda x: x.sum(1), torch.randn(2, 200, 64, 48)).steps
+    assert last.columns and long.columns
+
+
+def test_the_library_scatters_into_what_dies() -> None:
+    """Additions of half types are the library's: it adds to the zeros themselves, not to a copy."""
+
+    def summed(x, places):
+        return torch.zeros(5, 32, dtype=torch.bfloat16).index_put([places], x, True)
+
+    found = schedule(summed, torch.randn(3, 32, dtype=torch.bfloat16), torch.tensor([0, 3, 3]))
+    (call,) = (step for step in found.steps if isinstance(step, ExternCall))
+    assert str(call.operator) == "aten.index_put_.default" and found.outputs[0].buffer == call.arguments[0].buffer

@@ -78,6 +78,8 @@ LARGEST_GROUP_BODY = 1500
 MOST_BUFFERS = 250
 """That one kernel reads or writes: its arguments have to fit 4 KB on a GPU (CUDA C++ Programming Guide, function parameters)."""
 SIBLINGS_LOOKED_AT = 8
+MOST_READS_TOGETHER = 24
+"""Places that one iteration of groups made one reads: more (windows of several poolings) leave a thread too few registers."""
 COMPANY = 24
 """Buffers of a GPU's kernel that an update of something else still joins: each takes registers of its own."""
 
@@ -315,6 +317,9 @@ class _FusionState:
         if first.device != second.device or first.origin.piece != second.origin.piece:
             return False
         if len(unit.buffers | other.buffers) > MOST_BUFFERS or any(map(_gathers, (*unit.members, *other.members))):
+            return False
+        reads = {(op.buffer, op.index) for each in (unit, other) for member, _ in each.members for op in member.body if isinstance(op, Load)}
+        if len(reads) > MOST_READS_TOGETHER:
             return False
         pairs = ((unit, other), (other, unit))
         return not any(need is not b and need.before & b.mask for a, b in pairs for need in a.needs)
