@@ -16,7 +16,8 @@ def losses(x, y):
     logits, share = x * 2, y.sigmoid()
     return (
         F.smooth_l1_loss(x, y, beta=0.5), F.smooth_l1_loss(x, y, reduction="none"), F.huber_loss(x, y, delta=0.6, reduction="sum"),
-        F.binary_cross_entropy_with_logits(logits, share), F.soft_margin_loss(x, y.detach().sign()), F.kl_div(x, y.softmax(1), reduction="batchmean"),
+        F.binary_cross_entropy_with_logits(logits, share), F.soft_margin_loss(x, y.detach().sign()),
+        F.kl_div(x, y.softmax(1), reduction="batchmean"),
         F.binary_cross_entropy_with_logits(logits, share, pos_weight=torch.full((8,), 2.0, dtype=x.dtype), reduction="none"),
         F.cross_entropy(x, CLASSES), F.cross_entropy(x, CLASSES, reduction="none"), F.nll_loss(x.log_softmax(1), CLASSES, reduction="sum"),
     )  # fmt: skip
@@ -36,7 +37,8 @@ def activations(x, y):
     return (
         *made, F.glu(x, 1), F.glu(x), F.prelu(x, torch.full((6,), 0.2, dtype=x.dtype)), torch.logit(x.sigmoid()), torch.logit(x, 0.1),
         torch.special.entr(x), torch.deg2rad(x), torch.rad2deg(x), torch.xlogy(x, y.abs()), torch.special.xlog1py(x, y.abs()),
-        torch.logaddexp(x, y), torch.logaddexp2(x, y), torch.heaviside(x.detach().round(), y.detach()), torch.isposinf(x / 0), torch.isneginf(x / 0),
+        torch.logaddexp(x, y), torch.logaddexp2(x, y), torch.heaviside(x.detach().round(), y.detach()),
+        torch.isposinf(x / 0), torch.isneginf(x / 0),
         torch.xlogy(torch.zeros(2, dtype=x.dtype), torch.tensor([0.0, torch.nan], dtype=x.dtype)), F.pixel_shuffle(x[:, :4], 2),
         F.pad(x, (3, 2, 1, 4), mode="reflect"), F.pad(x, (3, 2, 1, 4), mode="replicate"),
     )  # fmt: skip

@@ -66,7 +66,8 @@ GROUPS = {
     ),
     "shuffled": (
         lambda x: (
-            F.pixel_shuffle(x.reshape(2, 12, 1, 1), 2), F.pixel_shuffle(x.repeat(2, 3, 1)[:, :9, :, None], 3), F.pixel_unshuffle(x.reshape(2, 6, 2), 2),
+            F.pixel_shuffle(x.reshape(2, 12, 1, 1), 2), F.pixel_shuffle(x.repeat(2, 3, 1)[:, :9, :, None], 3),
+            F.pixel_unshuffle(x.reshape(2, 6, 2), 2),
             F.channel_shuffle(x.reshape(2, 6, 2), 3), F.channel_shuffle(x.reshape(1, 12, 1, 2), 2),
         ),
         (CUBE,),

@@ -94,11 +94,6 @@ class VariableSource(Source):
         return values.variables[self.name]
 
 
-def cell_of(content: Source) -> Source:
-    """Where the cell lies whose content lies here."""
-    return VariableSource(content.name) if isinstance(content, CellSource) else content.base
-
-
 @dataclass(frozen=True, slots=True)
 class GlobalSource(Source):
     """A name of the function's module, or a builtin that the module does not hide.
@@ -136,6 +131,14 @@ class AttributeSource(Source):
     def read(self, values: FrameValues) -> Any:
         read = object.__getattribute__ if self.name == "__dict__" else getattr
         return read(self.base.read(values), self.name)
+
+
+def cell_of(content: Source) -> Source:
+    """Where the cell lies whose content lies here."""
+    if isinstance(content, CellSource):
+        return VariableSource(content.name)
+    assert isinstance(content, AttributeSource), content
+    return content.base
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,7 +318,8 @@ class _FusionState:
             return False
         if len(unit.buffers | other.buffers) > MOST_BUFFERS or any(map(_gathers, (*unit.members, *other.members))):
             return False
-        reads = {(op.buffer, op.index) for each in (unit, other) for member, _ in each.members for op in member.body if isinstance(op, Load)}
+        bodies = [member.body for member, _ in (*unit.members, *other.members)]
+        reads = {(op.buffer, op.index) for body in bodies for op in body if isinstance(op, Load)}
         if len(reads) > MOST_READS_TOGETHER:
             return False
         pairs = ((unit, other), (other, unit))
