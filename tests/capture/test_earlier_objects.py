@@ -173,3 +173,18 @@ def test_what_was_there_before_is_changed_when_eager_changes_it(program):
 @pytest.mark.parametrize("program", [its_own_list, under_checkpoint(makes_its_own)], ids=lambda each: each.__name__)
 def test_what_it_makes_for_itself_is_part_of_the_graph(program):
     assert_as_eager(program)
+
+
+LAYER = nn.Linear(4, 4)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("scaled", [torch.ones(4), None], ids=["given", "not"])
+def test_a_variable_that_holds_an_attribute_when_the_function_ends(scaled):
+    def program(x, scale, layer):
+        y = checkpoint(lambda v: v.sin() * (x if scale is None else scale), x, use_reentrant=False)
+        scale = layer.bias
+        return [y]
+
+    x = torch.linspace(0, 1, 4)
+    assert torch.equal(dynascope.compile(program, backend="eager")(x, scaled, LAYER)[0], program(x, scaled, LAYER)[0])

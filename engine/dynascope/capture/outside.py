@@ -114,6 +114,8 @@ class Outside:
         self.by_dictionary: dict[int, InstanceValue] = {}
         # An identity means nothing once its object is gone.
         self.alive: list[Any] = []
+        # The region's own, which no frame has any more when its effects are looked at.
+        self.code: types.CodeType | None = None
 
     def lazy(self, object: Any, source: Source) -> LazyValue:
         return LazyValue(object, source, self)
@@ -198,7 +200,7 @@ class Outside:
     def _name_of(self, source: Source) -> str:
         """What stood on the stack at a break is named by the expression that gave it."""
         name = source.expression()
-        told = in_users_words(name, self.machine.frames[0].function.code)
+        told = in_users_words(name, self.code) if self.code is not None else name
         if told == name or len(told) <= LONGEST_NAME:
             return told
         return re.sub(r"^\w+?(\W|_)", "", told[-LONGEST_NAME:])  # whole words; the end says which part it is

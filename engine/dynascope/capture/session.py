@@ -321,6 +321,7 @@ class Session:
 
     def first_frame(self) -> Frame:
         code, values = self.region.code, self.machine.values
+        self.machine.outside.code = code
         function = FunctionValue(code, values.globals, self.region.qualified_name)
         slots: dict[str, Value] = {
             name: self.machine.outside.lazy(value, LocalSource(name))
