@@ -34,7 +34,7 @@ class Side:
     after: int
 
 
-def _sides(call: Lowering, sizes: tuple[Extent, ...], padding: Any) -> list[Side] | NotLowered:
+def _sides(sizes: tuple[Extent, ...], padding: Any) -> list[Side] | NotLowered:
     if any(isinstance(each, Size) or each < 0 for each in padding):
         return NotLowered("a padding that varies, or cuts")
     rank = len(sizes)
@@ -44,7 +44,7 @@ def _sides(call: Lowering, sizes: tuple[Extent, ...], padding: Any) -> list[Side
 
 def _padded(call: Lowering) -> Lowered | NotLowered:
     source, padding = call.arguments
-    sides = _sides(call, source.sizes, padding)
+    sides = _sides(source.sizes, padding)
     if isinstance(sides, NotLowered):
         return sides
     if is_empty(source):
@@ -67,7 +67,7 @@ def _padded(call: Lowering) -> Lowered | NotLowered:
 
 def _mirrored_back(call: Lowering) -> Lowered | NotLowered:
     gradient, source, padding = call.arguments
-    sides = _sides(call, source.sizes, padding)
+    sides = _sides(source.sizes, padding)
     if isinstance(sides, NotLowered):
         return sides
     if is_empty(source) or not gradient.dtype.is_floating_point:
