@@ -101,7 +101,7 @@ def of_torchs_own_names(x, y):
 
 
 def that_hide_a_method(x, y):
-    x.sin = y.cos
+    x.sin = y.square
     return x.sin()
 
 
