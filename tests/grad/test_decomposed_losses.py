@@ -63,3 +63,15 @@ def test_they_are_eagers(function, dtype, layout):
     for ours, wanted in zip(seen(dynascope.compile(function), x, y), seen(function, x, y), strict=True):
         assert ours.stride() == wanted.stride() and ours.requires_grad == wanted.requires_grad
         torch.testing.assert_close(ours, wanted, equal_nan=True, **tolerance)
+
+
+@pytest.mark.compiler
+def test_of_halves_too_an_operator_may_stay_the_librarys():
+    """Without a bound there is no formula here, in either pass."""
+
+    def losses_without_a_bound(x, y):
+        return torch.ops.aten.smooth_l1_loss(x, y, 0, 0.0), x * y
+
+    x, y = X.bfloat16(), Y.bfloat16()
+    for ours, wanted in zip(seen(dynascope.compile(losses_without_a_bound), x, y), seen(losses_without_a_bound, x, y), strict=True):
+        torch.testing.assert_close(ours, wanted)

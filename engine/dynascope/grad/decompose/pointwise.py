@@ -39,7 +39,7 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
         result = promoted(values)
         lift = lambda a: b.convert(a, torch.float32) if isinstance(a, Value) and a.dtype in HALF else a  # noqa: E731
         out = function(b, *map(lift, arguments), **{name: lift(a) for name, a in keywords.items()})
-        return b.convert(out, result)
+        return out if out is NotImplemented else b.convert(out, result)
 
     return apply
 
