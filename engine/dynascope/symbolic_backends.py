@@ -70,7 +70,7 @@ def compile_with_symbols(
     What lies inside of the graph is described for the numbers at hand alone, so it is described to nobody."""
     shapes = WatchedSymbols()
     fake_mode = FakeTensorMode(shape_env=shapes)
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    placeholders = _placeholders(graph)
     counted = {root.name for root in roots_of(extent for node in placeholders for extent in _extents(node))}
     roots = [str(node.meta.get("size", node.name)) for node in placeholders]
     symbols = {
@@ -86,7 +86,7 @@ def compile_with_symbols(
     for node in given.graph.nodes:
         for name in DESCRIPTIONS:
             node.meta.pop(name, None)
-    for node, value in zip((node for node in given.graph.nodes if node.op == "placeholder"), inputs, strict=True):
+    for node, value in zip(_placeholders(given), inputs, strict=True):
         node.meta["example_value"] = value
     numbers = {at: example for at, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor)}
     return _compiled(

@@ -306,6 +306,11 @@ def substitute(index: Index, replace: Callable[[Atom], Index | None]) -> Index:
     return _collect(terms, constant) if changed else index
 
 
+def renumbered(index: Index, number: Callable[[int], int]) -> Index:
+    """The index in another body, where the values that it reads have other numbers."""
+    return substitute(index, lambda atom: variable(Loaded(number(atom.value), atom.extent)) if isinstance(atom, Loaded) else None)
+
+
 def _substitute_atom(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index | None:
     if not isinstance(atom, (Quotient, Remainder)):
         return replace(atom)

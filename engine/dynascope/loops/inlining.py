@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
-from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, substitute, variable
+from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, renumbered, substitute, variable
 from dynascope.loops.limits import Limits, inside
 from dynascope.loops.nodes import (
     Body,
@@ -107,11 +107,7 @@ def without_unused(body: Body) -> Body:
     if len(kept) == len(body):
         return body
     numbers = {old: new for new, old in enumerate(kept)}
-
-    def renumbered(atom: Atom) -> Index | None:
-        return variable(Loaded(numbers[atom.value], atom.extent)) if isinstance(atom, Loaded) else None
-
-    return tuple(instantiate(body[n], numbers.__getitem__, lambda i: substitute(i, renumbered)) for n in kept)
+    return tuple(instantiate(body[n], numbers.__getitem__, lambda i: renumbered(i, numbers.__getitem__)) for n in kept)
 
 
 def symbols_at(node: LoopNode, result: Result, flat: Index, limits: Limits) -> dict[Symbol, Index]:

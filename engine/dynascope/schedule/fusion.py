@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from dynascope.loops.body import BodyBuilder
-from dynascope.loops.index import ZERO, Extent, Index, Loaded, Symbol, substitute, variable
+from dynascope.loops.index import ZERO, Extent, Index, Symbol, renumbered, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at
 from dynascope.loops.limits import limits_of
 from dynascope.loops.lower import lower
@@ -316,14 +316,14 @@ class _FusionState:
         first, second = unit.members[0][0], other.members[0][0]
         if first.device != second.device or first.origin.piece != second.origin.piece:
             return False
-        if len(unit.buffers | other.buffers) > MOST_BUFFERS or any(map(_gathers, (*unit.members, *other.members))):
-            return False
-        bodies = [member.body for member, _ in (*unit.members, *other.members)]
-        reads = {(op.buffer, op.index) for body in bodies for op in body if isinstance(op, Load)}
-        if len(reads) > MOST_READS_TOGETHER:
-            return False
         pairs = ((unit, other), (other, unit))
-        return not any(need is not b and need.before & b.mask for a, b in pairs for need in a.needs)
+        if any(need is not b and need.before & b.mask for a, b in pairs for need in a.needs):
+            return False
+        members = (*unit.members, *other.members)
+        if len(unit.buffers | other.buffers) > MOST_BUFFERS or any(map(_gathers, members)):
+            return False
+        reads = {(op.buffer, op.index) for member, _ in members for op in member.body if isinstance(op, Load)}
+        return len(reads) <= MOST_READS_TOGETHER
 
     def _together(self, unit: Unit, other: Unit) -> Unit | None:
         """A unit with the members of both, in the order of the program."""
@@ -352,13 +352,10 @@ class _FusionState:
         unit.before = (unit.before | other.before) & ~unit.mask
         for need in other.needs:
             need.needed_by.discard(other)
+        self._link(unit, other.needs)
         for reader in other.needed_by:
             reader.needs.discard(other)
-        self._link(unit, [need for need in other.needs if need is not unit])
-        for reader in other.needed_by:
             self._link(reader, [unit])
-        unit.needs.discard(other)
-        unit.needed_by.discard(other)
         self.merged.add(other)
         self.companions = {company: unit if each is other else each for company, each in self.companions.items()}
         for after in _all_after(unit):
@@ -437,7 +434,7 @@ class _FusionState:
 
     def _expand(self, node: LoopNode) -> LoopNode:
         """The node with every inlined value that it reads written into its body."""
-        if not any(isinstance(op, Load) and op.buffer in self.inlined for op in node.body):
+        if not self._reads_inlined(node):
             return node
         builder = BodyBuilder(node.origin)
         numbers = self._writer(builder).write(node.body, {}, [r.value for r in node.results])
@@ -445,12 +442,15 @@ class _FusionState:
         return LoopNode(node.name, node.loops, builder.body, results, node.origin)
 
     def _expand_scatter(self, node: ScatterNode) -> ScatterNode:
-        if not any(isinstance(op, Load) and op.buffer in self.inlined for op in node.body):
+        if not self._reads_inlined(node):
             return node
         builder = BodyBuilder(node.origin)
         numbers = self._writer(builder).write(node.body, {}, [node.value, *node.index.loaded()])
-        renumbered = lambda atom: variable(Loaded(numbers[atom.value], atom.extent)) if isinstance(atom, Loaded) else None  # noqa: E731
-        return replace(node, body=builder.body, value=numbers[node.value], index=substitute(node.index, renumbered))
+        index = renumbered(node.index, numbers.__getitem__)
+        return replace(node, body=builder.body, value=numbers[node.value], index=index)
+
+    def _reads_inlined(self, node: LoopNode | ScatterNode) -> bool:
+        return any(isinstance(op, Load) and op.buffer in self.inlined for op in node.body)
 
     def _writer(self, builder: BodyBuilder) -> BodyWriter:
         def resolve(load: Load, flat: Index, guard: int | None) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
-from dynascope.loops.index import ZERO, Atom, Index, Loaded, Symbol, substitute, variable
+from dynascope.loops.index import ZERO, Symbol, renumbered, variable
 from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Operation, Reduce, Scan
 from dynascope.schedule.passes import index_of
 
@@ -22,12 +22,8 @@ def with_whole_reductions(body: Body, columns: tuple[Symbol, ...]) -> Body:
     if all(depends[op.arguments[0]] >= frozenset(columns) for op in body if isinstance(op, (Reduce, Scan))):
         return body
     builder, numbers = BodyBuilder(body[0].origin), []
-
-    def renumbered(atom: Atom) -> Index | None:
-        return variable(Loaded(numbers[atom.value], atom.extent)) if isinstance(atom, Loaded) else None
-
     for operation in body:
-        new = instantiate(operation, numbers.__getitem__, lambda index: substitute(index, renumbered))
+        new = instantiate(operation, numbers.__getitem__, lambda index: renumbered(index, numbers.__getitem__))
         if isinstance(new, (Reduce, Scan)):
             missing = [symbol for symbol in columns if symbol not in depends[operation.arguments[0]]]
             new = instantiate(new, lambda value, m=missing, o=operation: _in_each(builder, value, m, o), lambda i: i)

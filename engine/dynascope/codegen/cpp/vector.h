@@ -443,7 +443,7 @@ INLINE F32 erf_(F32 x) {
 #else
 INLINE F32 erf_(F32 x) { return erf_of_two_parts(x); }
 #endif
-//: sine
+//: sine where_near
 // Of x, and `quarter` of a turn on; 1.5 ulp. The turns are taken off in f64: exactly, for fewer than 2^20 of them.
 INLINE F32 sine(F32 x, i32 quarter) {
   F64 wide = TO(F64, x);
@@ -455,20 +455,16 @@ INLINE F32 sine(F32 x, i32 quarter) {
   F32 y = select((M)((q & 1) != 0), c, s);
   return (F32)((I32)y ^ ((q & 2) << 30));
 }
+// The lanes that are too far for that, or no numbers, by the C library.
+INLINE F32 where_near(F32 y, F32 x, f32 (*library)(f32)) {
+  M far = (M)!(absolute(x) < 1e6f);
+  if (__builtin_expect(any_lane(far), 0)) for (int k = 0; k < N; k++) if (far[k]) y[k] = library(x[k]);
+  return y;
+}
 //: sin_ / f32 F32
-INLINE F32 sin_(F32 x) {
-  F32 y = select((M)(x == 0.f), x, sine(x, 0));
-  M far = (M)!(absolute(x) < 1e6f);
-  if (__builtin_expect(any_lane(far), 0)) for (int k = 0; k < N; k++) if (far[k]) y[k] = sinf(x[k]);
-  return y;
-}
+INLINE F32 sin_(F32 x) { return where_near(select((M)(x == 0.f), x, sine(x, 0)), x, sinf); }
 //: cos_ / f32 F32
-INLINE F32 cos_(F32 x) {
-  F32 y = sine(x, 1);
-  M far = (M)!(absolute(x) < 1e6f);
-  if (__builtin_expect(any_lane(far), 0)) for (int k = 0; k < N; k++) if (far[k]) y[k] = cosf(x[k]);
-  return y;
-}
+INLINE F32 cos_(F32 x) { return where_near(sine(x, 1), x, cosf); }
 //: expm1_ / f32 F32
 // 1.5 ulp.
 INLINE F32 expm1_(F32 x) {

@@ -49,7 +49,7 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
 
 def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
     """1024 elements a program; fewer where there would not be two programs for every multiprocessor, as far as is known. A thread takes
-    8 of them or 16; where loads stride only 2, so that those of neighbouring threads lie side by side."""
+    8 of them or 16, few where it loads much of each; where loads stride only 2, so that those of neighbouring threads lie side by side."""
     count = facts.group.row_count
     block = 1024
     while not isinstance(count, Size) and block > 128 and count < 2 * block * device.multiprocessors:

@@ -35,8 +35,7 @@ def reduce_loss(b: B, loss: Value, reduction: int) -> Value:
 @decomposes(aten.mse_loss_backward.default)
 @floats_only
 def mse_loss_backward(b: B, gradient: Value, x: Value, target: Value, reduction: int) -> Value:
-    factor = 2.0 / x.layout.element_count if reduction == 1 else 2.0
-    return b.mul(b.mul(b.sub(x, target), factor), gradient)
+    return b.mul(b.mul(b.sub(x, target), 2.0 * _share(x, reduction)), gradient)
 
 
 def _share(x: Value, reduction: int) -> float:

@@ -63,12 +63,11 @@ def _vector_norm(b: B, x: Value, order: Any = 2, dimensions: Any = None, keepdim
     elif order == 0:
         made = b.sum(b.convert(b.compare("ne", x, 0), x.dtype), reduced, keepdim)
     elif math.isinf(order):
-        made = b.op(aten.amax.default if order > 0 else aten.amin.default, b.abs(x), reduced, keepdim)
+        made = (b.amax if order > 0 else b.amin)(b.abs(x), reduced, keepdim)
     elif order == 1:
         made = b.sum(b.abs(x), reduced, keepdim)
     else:
-        total = b.sum(b.op(aten.pow.Tensor_Scalar, b.abs(x), order), reduced, keepdim)
-        made = b.op(aten.pow.Tensor_Scalar, total, 1.0 / order)
+        made = b.power(b.sum(b.power(b.abs(x), order), reduced, keepdim), 1.0 / order)
     return b.convert(made, result)
 
 
@@ -79,8 +78,7 @@ def _norm(b: B, x: Value, order: Any = 2, dimensions: Any = None, keepdim: Any =
 def _count_nonzero(b: B, x: Value, dimensions: Any = None) -> Any:
     if x.dtype.is_complex or not x.layout.element_count:
         return NotImplemented
-    reduced = list(range(x.rank)) if dimensions is None else list(wrap_dimensions(dimensions, x.rank))
-    return b.sum(b.convert(b.compare("ne", x, 0), torch.int64), reduced)
+    return b.sum(b.convert(b.compare("ne", x, 0), torch.int64), list(wrap_dimensions(dimensions, x.rank)))
 
 
 def _nan_sum(b: B, x: Value, dimensions: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:

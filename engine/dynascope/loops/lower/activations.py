@@ -22,7 +22,7 @@ VARIES = NotLowered("an option that varies")
 
 
 def _vary(*options: Any) -> bool:
-    return not all(isinstance(option, (bool, int, float)) for option in options)
+    return not all(option is None or isinstance(option, (bool, int, float)) for option in options)
 
 
 @rule(aten.elu_backward.default)
@@ -42,8 +42,10 @@ def elu_backward(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.celu.default)
 def celu(call: Lowering) -> Lowered | NotLowered:
     alpha = call.operand(1, "alpha", 1.0)
-    if _vary(alpha) or alpha == 0:
-        return VARIES if _vary(alpha) else NotLowered("eager refuses it")
+    if _vary(alpha):
+        return VARIES
+    if alpha == 0:
+        return NotLowered("eager refuses it")
     formula = lambda x: x.greater(0).where(x, (x * (1.0 / alpha)).apply("expm1") * alpha)  # noqa: E731
     return elementwise(call, formula, result_dtype(call), call.arguments[:1])
 
@@ -131,7 +133,7 @@ def _margin(call: Lowering, position: int) -> Any:
 @rule(aten.logit.default)
 def logit(call: Lowering) -> Lowered | NotLowered:
     margin = _margin(call, 1)
-    if margin is not None and _vary(margin):
+    if _vary(margin):
         return VARIES
 
     def formula(x: Scalar) -> Scalar:
@@ -147,7 +149,7 @@ def logit(call: Lowering) -> Lowered | NotLowered:
 def logit_backward(call: Lowering) -> Lowered | NotLowered:
     gradient, x = call.arguments[:2]
     margin = _margin(call, 2)
-    if margin is not None and _vary(margin):
+    if _vary(margin):
         return VARIES
 
     def formula(g: Scalar, v: Scalar) -> Scalar:

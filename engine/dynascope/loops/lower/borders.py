@@ -25,7 +25,7 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Border:
     """What one dimension gets before it; `size` elements of it are there."""
 
     dimension: int
@@ -34,12 +34,12 @@ class Side:
     after: int
 
 
-def _sides(sizes: tuple[Extent, ...], padding: Any) -> list[Side] | NotLowered:
+def _sides(sizes: tuple[Extent, ...], padding: Any) -> list[Border] | NotLowered:
     if any(isinstance(each, Size) or each < 0 for each in padding):
         return NotLowered("a padding that varies, or cuts")
     rank = len(sizes)
     pairs = list(zip(padding[::2], padding[1::2], strict=True))
-    return [Side(rank - 1 - k, sizes[rank - 1 - k], *pair) for k, pair in enumerate(pairs)]
+    return [Border(rank - 1 - k, sizes[rank - 1 - k], *pair) for k, pair in enumerate(pairs)]
 
 
 def _padded(call: Lowering) -> Lowered | NotLowered:
@@ -86,7 +86,7 @@ def _mirrored_back(call: Lowering) -> Lowered | NotLowered:
     return call.finish(nest, total)
 
 
-def _copies(nest: NestBuilder, side: Side) -> list[tuple[Index, Scalar | None]]:
+def _copies(nest: NestBuilder, side: Border) -> list[tuple[Index, Scalar | None]]:
     """Where an element of the source lies in the padded one: itself, and its mirror images on both sides."""
     index = nest.indices[side.dimension]
     here, found = nest.index_value(index), [(index + side.before, None)]

@@ -149,9 +149,7 @@ def index_add(call: Lowering) -> Lowered | NotLowered:
         return refused
     dimension %= len(base.sizes)
     nest = call.nest(source.sizes)
-    place = checked(call, nest, index, (nest.indices[dimension],), base.sizes[dimension], dimension, "gather")
-    full = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
-    return _scattered(call, nest, base, full, nest.load(source, nest.indices), True)
+    return _added(call, nest, base, source, dimension, index, (nest.indices[dimension],))
 
 
 @rule(aten.scatter_add.default, on_gpus=True)
@@ -164,7 +162,14 @@ def scatter_add(call: Lowering) -> Lowered | NotLowered:
         return refused
     dimension %= len(base.sizes)
     nest = call.nest(index.sizes)
-    place = checked(call, nest, index, nest.indices, base.sizes[dimension], dimension, "gather")
+    return _added(call, nest, base, source, dimension, index, nest.indices)
+
+
+def _added(
+    call: Lowering, nest: NestBuilder, base: TensorView, source: TensorView, dimension: int, index: TensorView, at: tuple[Index, ...]
+) -> Lowered:
+    """Each element of the nest, added where `index` says that it goes along one dimension."""
+    place = checked(call, nest, index, at, base.sizes[dimension], dimension, "gather")
     full = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
     return _scattered(call, nest, base, full, nest.load(source, nest.indices), True)
 
