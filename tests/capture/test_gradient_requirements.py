@@ -197,7 +197,7 @@ def view_of_what_is_written_later(p, q, x):
 def filled_before(p, q, x):
     made = torch.empty_like(x).fill_(0.5)
     made.requires_grad_()
-    return torch.autograd.grad((made * x).sin().sum(), made)[0] * 1
+    return torch.autograd.grad((made * x).square().sum(), made)[0] * 1
 
 
 def known_numbers(p, q, x):
