@@ -133,7 +133,7 @@ def _distance(value: torch.Tensor, exact: torch.Tensor) -> float:
     return ((value[finite].double() - exact[finite]).abs() / unit).max().item()
 
 
-LIMITS = {"erf": 1.1, "exp": 1.0, "log": 1.0, "tanh": 1.5, "sin": 1.5, "cos": 1.5, "expm1": 1.6}
+LIMITS = {"erf": 1.1, "exp": 1.0, "log": 1.0, "tanh": 1.5, "sin": 0.8, "cos": 0.8, "expm1": 1.6}
 """Units in the last place."""
 
 
