@@ -23,7 +23,7 @@ import threading
 import time
 import types
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -62,6 +62,7 @@ from dynascope.capture import (
     without_function_modes,
 )
 from dynascope.capture.signals import Break
+from dynascope.capture.sizes import Sizes
 from dynascope.configuration import Options
 from dynascope.frame import hook
 from dynascope.frame.resume import resume_origin
@@ -71,7 +72,7 @@ from dynascope.guards.check import asked_again, compile_guards
 from dynascope.guards.failure import explain_failure, raised_by
 from dynascope.guards.global_state import modes_asleep
 from dynascope.guards.guard import Guard
-from dynascope.guards.source import ExtentSource, FrameValues, Source
+from dynascope.guards.source import FrameValues, Source
 from dynascope.guards.varied import varied
 from dynascope.looking import NotRun, stand_in
 from dynascope.meta_kernels.graph_modules import forward_of, written
@@ -93,6 +94,7 @@ from dynascope.report.span import Span
 from dynascope.requirements import newer_than_tested
 from dynascope.runtime import launching
 from dynascope.runtime.reasons import ModeNotHonoured
+from dynascope.sizes.ties import Tie, ties
 from dynascope.stack_room import stack_room
 from dynascope.strictness import ExplainedError, StrictError, judge
 
@@ -123,6 +125,7 @@ class Compilation:
     trace: str = ""
 
 
+MOST_SEEN = 4
 MOST_REFUSALS = 3
 """A number may have to be a constant at one value (`n = 2` where a tensor has two rows) and not at others, so a place is tried again,
 but not for ever: each time costs recordings in vain."""
@@ -142,6 +145,10 @@ class RegionState:
     """How often an operator needed the number at a place as a constant."""
     earlier: dict[Source, int] = field(default_factory=dict)
     """What sizes of tensors were at the compilations so far: a number, which those have in common that were equal at each."""
+    seen: deque[Mapping[Source, int]] = field(default_factory=lambda: deque(maxlen=MOST_SEEN))
+    """The sizes and ints of the latest compilations."""
+    ties: dict[Source, Tie[Source]] = field(default_factory=dict)
+    """How numbers hang together that the program does not run with others of, each by itself."""
     compiled_at: Span | None = None
     """Where the program asked for the function to be compiled; known while a recorder listens."""
     excluded: set[Any] = field(default_factory=set)
@@ -178,6 +185,19 @@ class RegionState:
         first = 1 + max(self.earlier.values(), default=0)
         numbers = {history: number for number, history in enumerate(dict.fromkeys(histories.values()), first)}
         self.earlier.update((place, numbers[history]) for place, history in histories.items())
+        self.seen.append(seen)
+
+    def tie(self, needed: frozenset[Source], sizes: Sizes) -> bool:
+        """Notes how the needed hang together with each other or with others that vary, by what they are and were. False where nothing
+        is new."""
+        places, seen = dict.fromkeys((*needed, *sizes.varying())), sizes.seen
+        rows = {place: (*(row[place] for row in self.seen if place in row), seen[place]) for place in places if place in seen}
+        length = max((len(row) for place, row in rows.items() if place in needed), default=0)
+        found = ties({place: row for place, row in rows.items() if len(row) == length}, needed)
+        is_new = any(self.ties.get(place) != tie for place, tie in found.items())
+        given_by = {place for tie in found.values() for place in tie.keys}
+        self.ties = {place: tie for place, tie in self.ties.items() if place not in given_by} | found  # so that none goes round
+        return is_new
 
     def stand_aside(self, reason: Reason) -> None:
         """Calls that run as they are written for a while: said once for each reason."""
@@ -455,20 +475,21 @@ def _judge_outcome(outcome: Captured | Refused, graph: CompiledGraph | None, sta
 def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) -> tuple[Any, CompiledGraph | None]:
     """The captured region and its graph. Capture starts again where a number must be a constant, or an operator be left out."""
     constant: frozenset[Source] = frozenset()
-    tied: frozenset[Source] = frozenset()
+    tied = False
     if find_backend(state.options.backend) is None:
         with torch._C.DisableTorchFunction():  # a subclass of the program's would be asked for the device
             launching.begin(value.device for value in values.locals.values() if issubclass(type(value), torch.Tensor))
     while True:
         with clock("capture"):
             options = capture_options(state)
-            options = replace(options, fixed=options.fixed | constant, tied=tied)
+            options = replace(options, fixed=options.fixed | constant)
             if state.options.trace:
                 options = replace(options, trace=functools.partial(setattr, state, "trace"))
             outcome = capture(state.region, values, options)
         if isinstance(outcome, Captured) and not (found := outcome.sizes.constants()) <= constant:
             # For this call alone: another may take another way through the program.
-            tied, constant = (found, constant) if may_be_tied(found, tied) else (tied, constant | found)
+            if tied or not (tied := state.tie(found, outcome.sizes)):
+                constant |= found
             continue
         if isinstance(outcome, Refused) or outcome.graph is None:
             return outcome, None
@@ -480,18 +501,12 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
             if not numbers:
                 raise
             places = frozenset(outcome.graph.sources[position] for position in numbers)
-            if needed.may_be_tied and may_be_tied(places, tied):
-                tied = places
+            if needed.may_be_tied and not tied and (tied := state.tie(places, outcome.sizes)):
                 continue
             state.refusals.update(places)
             constant |= places
         except OperatorsUnsupported as unsupported:
             state.excluded |= unsupported.operators
-
-
-def may_be_tied(places: frozenset[Source], tied: frozenset[Source]) -> bool:
-    """Whether sizes that the program does not run with others of, each by itself, may vary together. That is tried once."""
-    return not tied and len(places) > 1 and all(isinstance(place, ExtentSource) for place in places)
 
 
 def capture_options(state: RegionState) -> CaptureOptions:
@@ -505,6 +520,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         results=frozenset(state.region.results),
         fixed=state.fixed,
         earlier=dict(state.earlier),
+        ties=dict(state.ties),
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
         differentiates=is_understood,

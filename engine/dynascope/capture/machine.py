@@ -126,7 +126,7 @@ class Machine:
         self.journal = Journal()
         self.graph = GraphBuilder(self.journal, self.user_stack)
         self.guards = GuardLog(self.user_stack)
-        self.sizes = Sizes(self.graph, self.user_stack)
+        self.sizes = Sizes(self.graph, self.user_stack, self.read)
         self.state_at_entry = TorchState.now()
         self.overriding = Overriding(function_state())
         self.extents = Extents(self)

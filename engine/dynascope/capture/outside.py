@@ -162,13 +162,17 @@ class Outside:
     def _literal(self, object: Any, source: Source) -> Value:
         if type(object) in VARYING_TYPES and self.machine.is_symbolic(source):
             return self._number(object, source)
+        if type(object) is int:
+            self.machine.sizes.seen[source] = object
         self.machine.guards.add(source, Equals(object))
         return ConstantValue(object, source)
 
     def _number(self, object: int | float, source: Source) -> Value:
         self.guard_type(object, source)
         sizes = self.machine.sizes
-        return sizes.value(sizes.root(object, source, source.expression()), source)
+        if type(object) is int:
+            sizes.seen[source] = object
+        return sizes.value(sizes.number(object, source, self.machine.options), source)
 
     def specialize(self, number: SymbolicNumber) -> ConstantValue:
         """The number's value, from now on assumed: a guard on every input it was computed from."""

@@ -14,6 +14,7 @@ from typing import Any
 from dynascope.guards.source import Source
 from dynascope.report.reason import Reason
 from dynascope.report.span import Span
+from dynascope.sizes.ties import Tie
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +69,8 @@ class CaptureOptions:
     earlier: Mapping[Source, int] = field(default_factory=dict)
     """What sizes of tensors were at earlier captures, as a number that those share that were equal at each: others are not taken to be
     equal now."""
-    tied: frozenset[Source] = frozenset()
-    """Sizes of tensors that the program does not run with others of, each by itself: what they differ by now is relied on."""
+    ties: Mapping[Source, Tie[Source]] = field(default_factory=dict)
+    """Numbers that the program does not run with others of, each by itself, by what gives them of others. That is relied on."""
     excluded: frozenset[Any] = frozenset()
     """Operators of the program's own libraries that no graph may hold."""
     differentiates: bool = True

@@ -19,7 +19,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import ConditionValue, ConstantValue, SymbolicNumber, Value
 from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
-from dynascope.guards.source import Source
+from dynascope.guards.source import ExtentSource, Source
 from dynascope.report.span import UserStack
 from dynascope.sizes import (
     Relation,
@@ -52,23 +52,31 @@ def number_in(value: Value) -> Any:
 class Sizes:
     """The scope of a capture, which the back end goes on using: guards are made when both are done."""
 
-    def __init__(self, graph: GraphBuilder, user_stack: Callable[[], UserStack]) -> None:
+    def __init__(self, graph: GraphBuilder, user_stack: Callable[[], UserStack], read: Callable[[Source], Any]) -> None:
         self.scope = Scope(user_stack)
-        self.graph = graph
+        self.graph, self.read = graph, read
         self.places: dict[str, tuple[Source, UserStack]] = {}
         self.extents: dict[tuple[int, int | None], Size] = {}
         """Of tensors, by their values at hand and what they were at earlier captures."""
-        self.tied: Size | None = None
-        """The first of the sizes that are tied."""
+        self.made: dict[Source, Size] = {}
+        """What lies at each place of a number that varies."""
         self.seen: dict[Source, int] = {}
-        """Every size of a tensor from outside, as it is."""
+        """Every size of a tensor from outside, and every int, as it is."""
         self.counts: dict[tuple, Size] = {}
         """How many are true in a mask, by its node and version."""
         self.layouts: dict[Relation, UserStack] = {}
         """How extents hang together that are no roots of their own."""
 
-    def root(self, hint: int | float, source: Source, name: str) -> Size:
-        """The number at a place, as an input of the graph."""
+    def number(self, hint: int | float, source: Source, options: CaptureOptions) -> Size:
+        """The number at a place, as an input of the graph, or as what gives it where it is tied."""
+        size = self.made.get(source)
+        if size is None:
+            size = self._tied(hint, source, options) if type(hint) is int else None
+            size = self._root(hint, source, source.expression()) if size is None else size
+            self.graph.journal.set_item(self.made, source, size)
+        return size
+
+    def _root(self, hint: int | float, source: Source, name: str) -> Size:
         taken = self.scope.roots.keys()
         name = re.sub(r"\W+", "_", name).strip("_") or "number"
         while name in taken:
@@ -79,20 +87,31 @@ class Sizes:
         return size
 
     def size_of_tensor(self, hint: int, source: Source, options: CaptureOptions) -> Size:
-        """Those that are equal now and at earlier captures always were are one root; those that are tied are the first one of them and
-        what they differ by."""
-        known_as, is_tied = (hint, options.earlier.get(source)), source in options.tied
-        size = self.extents.get(known_as)
-        if size is None and is_tied and self.tied is not None:
-            size = self.tied + (hint - self.tied.hint)
-            _ = size >= LEAST
-        if size is not None:
-            self.follows(source, size)
-        else:
-            size = self.root_at(hint, source)
-            if is_tied:
-                self.graph.journal.set(self, "tied", size)
+        """Those that are equal now and at earlier captures always were are one root; those that are tied are what gives them."""
+        known_as = hint, options.earlier.get(source)
+        size = self.made.get(source)
+        if size is None:
+            if (size := self.extents.get(known_as)) is not None:
+                self.follows(source, size)
+            elif (size := self._tied(hint, source, options)) is not None:
+                _ = size >= LEAST
+            else:
+                size = self.root_at(hint, source)
+            self.graph.journal.set_item(self.made, source, size)
         self.graph.journal.set_item(self.extents, known_as, size)
+        return size
+
+    def _tied(self, hint: int, source: Source, options: CaptureOptions) -> Size | None:
+        """What gives the number at a place, where it does so now. None where it is not tied, or to a constant."""
+        tie = options.ties.get(source)
+        if tie is None or not options.fixed.isdisjoint(tie.keys):
+            return None
+        values = [self.read(place) for place in tie.keys]
+        if not all(type(value) is int for value in values) or tie.of(values) != hint:
+            return None
+        make = (self.size_of_tensor if isinstance(place, ExtentSource) else self.number for place in tie.keys)
+        size = tie.of([each(value, place, options) for each, value, place in zip(make, values, tie.keys, strict=True)])
+        self.follows(source, size)
         return size
 
     def root_at(self, hint: int, source: Source) -> Size:
@@ -121,7 +140,8 @@ class Sizes:
         """What lies at a place is that size, always: a guard, and no root."""
         name = self._new_name("extent")
         self.places[name] = source, self.scope.where()
-        self.layouts[Relation("==", of_root(Root(name, int, 0)), size.expression)] = self.scope.where()
+        low = 0 if isinstance(source, ExtentSource) else -INFINITY
+        self.layouts[Relation("==", of_root(Root(name, int, low)), size.expression)] = self.scope.where()
 
     def _new_name(self, prefix: str) -> str:
         return next(name for at in itertools.count() if (name := f"{prefix}{at}") not in self.places)
@@ -166,11 +186,15 @@ class Sizes:
         names = [name for name in self.scope.pinned() if name in self.places]
         return frozenset(self.places[name][0] for name in names if self.scope.roots[name].kind is int)
 
+    def varying(self) -> list[Source]:
+        """Where whole numbers are that vary by themselves."""
+        return [source for name, (source, _) in self.places.items() if name in self.scope.roots and self.scope.roots[name].kind is int]
+
     def finish(self) -> None:
         """Capture is over. Relations that the back end adds are of no line unless it says of which."""
         self.scope.where = tuple
         self.scope.undecided = self.scope.decided = None
-        del self.graph
+        del self.graph, self.read
 
     def guards(self) -> tuple[Guard, ...]:
         return tuple(self._guards())

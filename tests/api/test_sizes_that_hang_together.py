@@ -1,0 +1,95 @@
+"""Sizes that a program runs with others of only together: rows times columns, twice as many, every second."""
+
+import dynascope
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+def windows(x, h, w):
+    assert x.shape[1] == h * w
+    x = F.pad(x.view(x.shape[0], h, w, -1), (0, 0, 0, w % 2, 0, h % 2))
+    return x[:, 0::2, 0::2] + x[:, 1::2, 1::2]
+
+
+def image(x, size):
+    return F.avg_pool2d(x.transpose(1, 2).reshape(x.shape[0], -1, *size), 2).flatten(2)
+
+
+def twice(x, k):
+    return x.expand(2, -1, -1).reshape(k, 5)
+
+
+def beside_twice(x, y):
+    return x.repeat(2, 1) + y
+
+
+def every_second(x, y):
+    return x[::2] * y
+
+
+def skipped(x, y):
+    return torch.cat([x, F.interpolate(y, scale_factor=2)], 1), F.max_pool2d(x, 2) + y
+
+
+def packed(x, lengths):
+    return torch.stack([part.mean(0) for part in x.split(lengths)])
+
+
+def batched(x, batch, length):
+    return x.reshape(batch, length, 6).softmax(1)
+
+
+def rows(*sizes):
+    return torch.rand(*sizes, generator=torch.Generator().manual_seed(sum(sizes)), requires_grad=True)
+
+
+IMAGES = ((2, 4, 4), (2, 5, 4), (3, 6, 7), (4, 9, 10), (2, 3, 12), (5, 8, 2))
+LENGTHS = (16, 20, 33, 64, 101, 8)
+PROGRAMS = {
+    windows: ([(rows(b, h * w, 6), h, w) for b, h, w in IMAGES], 4),
+    image: ([(rows(b, h * w, 6), (h, w)) for b, h, w in IMAGES], 4),
+    twice: ([(rows(n, 5), 2 * n) for n in LENGTHS], 2),
+    beside_twice: ([(rows(n, 5), rows(2 * n, 5)) for n in LENGTHS], 2),
+    every_second: ([(rows(n, 5), rows((n + 1) // 2, 5)) for n in LENGTHS], 3),
+    skipped: ([(rows(1, 4, 2 * h, 2 * w), rows(1, 4, h, w)) for _, h, w in IMAGES], 3),
+    packed: ([(rows(a + b, 6), [a, b]) for a, b in ((3, 4), (5, 8), (6, 9), (11, 2), (20, 30))], 3),
+    batched: ([(rows(b * t, 6), b, t) for b, t in ((2, 4), (3, 5), (4, 7), (6, 2), (9, 8))], 3),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_compilation_serves_them(program, backend, compilations):  # noqa: F811
+    calls, most = PROGRAMS[program]
+    compiled = dynascope.compile(program, backend=backend)
+    for arguments in calls:
+        tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
+        ours, wanted = compiled(*arguments), program(*arguments)
+        torch.testing.assert_close(ours, wanted)
+        of_ours, of_wanted = (result[0] if isinstance(result, tuple) else result for result in (ours, wanted))
+        torch.testing.assert_close(
+            torch.autograd.grad(of_ours.square().sum(), tensors, allow_unused=True),
+            torch.autograd.grad(of_wanted.square().sum(), tensors, allow_unused=True),
+        )
+    assert len(compilations) <= most
+
+
+def test_what_no_longer_hangs_together_is_asked_for(compilations):  # noqa: F811
+    """A guard says what the guess relied on."""
+
+    def program(x, k):
+        return x.reshape(k, -1).sum(1) if x.shape[0] % k == 0 else x[:k]
+
+    compiled = dynascope.compile(program, backend="eager")
+    for n, k in ((16, 8), (20, 10), (30, 15), (30, 5), (30, 7), (12, 6), (12, 4)):
+        x = rows(n, 5)
+        torch.testing.assert_close(compiled(x, k), program(x, k))
+
+
+def test_an_error_is_eagers_where_they_do_not_fit():
+    compiled = dynascope.compile(twice, backend="eager")
+    for n in (16, 20, 30):
+        compiled(rows(n, 5), 2 * n)
+    with pytest.raises(RuntimeError, match="invalid for input of size"):
+        compiled(rows(30, 5), 61)
