@@ -16,6 +16,13 @@ def image(x, size):
     return F.avg_pool2d(x.transpose(1, 2).reshape(x.shape[0], -1, *size), 2).flatten(2)
 
 
+def pooled(x, h, w):
+    """How many windows there are is the product of two quotients, asked for by who takes keys and values apart."""
+    y = F.avg_pool2d(x.transpose(1, 2).reshape(x.shape[0], -1, h, w), 2)
+    keys, values = y.reshape(x.shape[0], 2, 3, -1).permute(1, 0, 3, 2)
+    return (x[..., :3] @ keys.mT).softmax(-1) @ values
+
+
 def twice(x, k):
     return x.expand(2, -1, -1).reshape(k, 5)
 
@@ -49,6 +56,7 @@ LENGTHS = (16, 20, 33, 64, 101, 8)
 PROGRAMS = {
     windows: ([(rows(b, h * w, 6), h, w) for b, h, w in IMAGES], 4),
     image: ([(rows(b, h * w, 6), (h, w)) for b, h, w in IMAGES], 4),
+    pooled: ([(rows(b, h * w, 6), h, w) for b, h, w in IMAGES], 4),
     twice: ([(rows(n, 5), 2 * n) for n in LENGTHS], 2),
     beside_twice: ([(rows(n, 5), rows(2 * n, 5)) for n in LENGTHS], 2),
     every_second: ([(rows(n, 5), rows((n + 1) // 2, 5)) for n in LENGTHS], 3),

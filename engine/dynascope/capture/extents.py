@@ -160,7 +160,7 @@ class Extents:
                 return None
             self.worlds.wanted = None
             sizes = tuple(map(self._form, zip(*shapes, strict=True)))
-            if len(shapes) == 1 or None not in sizes or not self._grow():
+            if len(shapes) == 1 or None not in sizes or not (self._grow() or self._learn_on_the_way(node)):
                 break
         return sizes if len(shapes) > 1 else (None,)
 
