@@ -160,7 +160,7 @@ class Extents:
                 return None
             self.worlds.wanted = None
             sizes = tuple(map(self._form, zip(*shapes, strict=True)))
-            if len(shapes) == 1 or None not in sizes or not (self._grow() or self._learn_on_the_way(node)):
+            if len(shapes) == 1 or None not in sizes or not self._grow():
                 break
         return sizes if len(shapes) > 1 else (None,)
 
@@ -209,7 +209,10 @@ class Extents:
             dimension = dimension.meta["size"].hint
         sizes: tuple[Any, ...] | None = None
         if self._answers_elsewhere(tensor, _shape):
-            sizes = self._sizes_of(tensor, tensor.meta["example_value"].shape)
+            shape = tensor.meta["example_value"].shape
+            sizes = self._sizes_of(tensor, shape)
+            if sizes is not None and None in sizes and self._learn_on_the_way(tensor):
+                sizes = self._sizes_of(tensor, shape)
         if sizes is None or None in sizes:
             self._fixed(None)
         else:

@@ -107,7 +107,7 @@ class Sizes:
         if tie is None or not options.fixed.isdisjoint(tie.keys):
             return None
         values = [self.read(place) for place in tie.keys]
-        if not all(type(value) is int for value in values) or tie.of(values) != hint:
+        if not all(type(value) is int and value >= LEAST for value in values) or tie.of(values) != hint:
             return None
         make = (self.size_of_tensor if isinstance(place, ExtentSource) else self.number for place in tie.keys)
         size = tie.of([each(value, place, options) for each, value, place in zip(make, values, tie.keys, strict=True)])

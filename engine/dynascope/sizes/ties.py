@@ -9,7 +9,7 @@ A guess, of what was seen at the calls so far: it is relied on, a guard asks at 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
@@ -17,9 +17,12 @@ from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Row = Sequence[int]
+Forms = Callable[[Row, Mapping[Any, Row]], Iterator["Tie[Any]"]]
 
 LEAST = 2
 """0 and 1 are cases of their own."""
+ENOUGH = 2
+"""Calls. Of the first alone only what is needed is guessed of, and then only what was another from call to call."""
 DIVISORS = (2, 3, 4, 8, 16, 32)
 NEAR = 2
 """What two sizes may differ by that are seen once: 8 and 9 differ by one, 8 and 16 by a factor."""
@@ -50,14 +53,21 @@ class Tie(Generic[Key]):
 
 def ties(rows: Mapping[Key, Row], needed: AbstractSet[Key]) -> dict[Key, Tie[Key]]:
     """Numbers as what gives them of others: of each, as it was at the calls that were looked at, the latest last. Those that others
-    are given by are given by none, and each tie is of a needed number, or of what gives one."""
+    are given by are given by none, and each tie is of a needed number, or of what gives one. Parts and large differences, which
+    numbers are by chance too, are found where nothing else is."""
+    are_first = all(len(row) < ENOUGH for row in rows.values())
+    rows = {key: row for key, row in rows.items() if (key in needed if are_first else len({*row}) > 1)}
+    return _ties(rows, needed, _likely_forms) or _ties(rows, needed, _other_forms)
+
+
+def _ties(rows: Mapping[Key, Row], needed: AbstractSet[Key], forms: Forms) -> dict[Key, Tie[Key]]:
     found: dict[Key, Tie[Key]] = {}
-    falling = sorted(rows, key=lambda key: (key not in needed, -rows[key][-1]))[:MOST_KEYS]
     used: set[Key] = set()
-    for key in sorted(falling, key=lambda key: -rows[key][-1]):
-        others = {other: rows[other] for other in falling if other != key and other not in found}
-        forms = (tie for tie in _forms(rows[key], others) if key in needed or (tie.is_exact and not needed.isdisjoint(tie.keys)))
-        tie = next((tie for tie in forms if _fits(tie, rows[key], rows)), None) if key not in used else None
+    asked = sorted(rows, key=lambda key: (key not in needed, -rows[key][-1]))[:MOST_KEYS]
+    for key in sorted(asked, key=lambda key: -rows[key][-1]):
+        others = {other: rows[other] for other in asked if other != key and other not in found}
+        fitting = (tie for tie in forms(rows[key], others) if key in needed or (tie.is_exact and not needed.isdisjoint(tie.keys)))
+        tie = next((tie for tie in fitting if _fits(tie, rows[key], rows)), None) if key not in used else None
         if tie is not None:
             found[key] = tie
             used.update(tie.keys)
@@ -68,19 +78,27 @@ def _fits(tie: Tie[Key], row: Row, rows: Mapping[Key, Row]) -> bool:
     return list(row) == [tie.of(values) for values in zip(*(rows[key] for key in tie.keys), strict=True)]
 
 
-def _forms(row: Row, others: Mapping[Key, Row]) -> Iterator[Tie[Key]]:
+def _likely_forms(row: Row, others: Mapping[Key, Row]) -> Iterator[Tie[Key]]:
     """What may give a number, the likeliest first."""
     number = row[-1]
     if number < LEAST:
         return
-    apart = [Tie((key,), offset=number - other[-1]) for key, other in others.items()]
-    yield from (tie for tie in apart if abs(tie.offset) <= NEAR)
+    yield from (tie for tie in _differences(row, others) if abs(tie.offset) <= NEAR)
     given = {key: other[-1] for key, other in others.items() if other[-1] >= LEAST}
     yield from (Tie((key,), number // each) for key, each in given.items() if number % each == 0)
     pairs = [(one, other) for one, other in combinations_with_replacement(given, 2) if number % (given[one] * given[other]) == 0]
     by_factor = sorted((Tie(pair, number // (given[pair[0]] * given[pair[1]])) for pair in pairs), key=lambda tie: tie.factor)
     yield from (tie for tie in by_factor if tie.factor <= MOST_FACTOR)
     yield from (Tie(pair, is_sum=True) for pair in combinations_with_replacement(given, 2) if pair[0] != pair[1])
-    for key, divisor in product(given, DIVISORS):
+
+
+def _other_forms(row: Row, others: Mapping[Key, Row]) -> Iterator[Tie[Key]]:
+    if row[-1] < LEAST:
+        return
+    for key, divisor in product(others, DIVISORS):
         yield from (Tie((key,), offset=offset, divisor=divisor) for offset in (0, divisor - 1, *range(1, divisor - 1)))
-    yield from apart
+    yield from _differences(row, others)
+
+
+def _differences(row: Row, others: Mapping[Key, Row]) -> list[Tie[Key]]:
+    return [Tie((key,), offset=row[-1] - other[-1]) for key, other in others.items()]
