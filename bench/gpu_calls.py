@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 Call = Callable[[], object]
 
@@ -36,3 +37,13 @@ def in_turn(calls_of: dict[str, Call], rounds: int, calls: int) -> dict[str, flo
             torch.cuda.synchronize()
             times[side].append((time.perf_counter() - started) / calls * 1e3)
     return {side: statistics.median(found) for side, found in times.items()}
+
+
+def kernels_of(call: Call, calls: int) -> list[tuple[float, int, str]]:
+    """Milliseconds, launches and name of each kernel in one call, the dearest first."""
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+    found = [(event.self_device_time_total / 1e3 / calls, event.count // calls, event.key) for event in profiled.key_averages()]
+    return sorted(found, reverse=True)

@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))
 import dynascope  # noqa: E402
 import timm  # noqa: E402
 import torch  # noqa: E402
-from gpu_calls import in_turn, peak_megabytes  # noqa: E402
+from gpu_calls import in_turn, kernels_of, peak_megabytes  # noqa: E402
 from results import write_section  # noqa: E402
-from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
 COMMAND = "PYTHONPATH=engine python bench/gpu_images.py"
 MODELS = ("resnet50", "convnext_tiny", "efficientnet_b0", "densenet121", "vgg16")
@@ -72,16 +71,6 @@ def training(name: str) -> Callable[[str], Callable[[], None]]:
 WAYS = {"inference": inference, "training step": training}
 
 
-def kernels_of(call: Callable[[], None]) -> list[tuple[float, int, str]]:
-    """Milliseconds, launches and name of each kernel in one call, the dearest first."""
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        for _ in range(CALLS):
-            call()
-        torch.cuda.synchronize()
-    found = [(event.self_device_time_total / 1e3 / CALLS, event.count // CALLS, event.key) for event in profiled.key_averages()]
-    return sorted(found, reverse=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="names of timm's")
@@ -100,7 +89,7 @@ def main() -> None:
             peaks = {side: peak_megabytes(call) for side, call in calls.items()}
             times = in_turn(calls, ROUNDS, CALLS)
             for side, call in calls.items():
-                kernels = kernels_of(call)
+                kernels = kernels_of(call, CALLS)
                 total = sum(each[0] for each in kernels)
                 rows.append([f"{name}, {way}", side, f"{times[side]:.2f}", f"{total:.2f}", f"{peaks[side]:.0f}"])
                 print(" | ".join(rows[-1]), flush=True)
