@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import fx
 
 from dynascope.loops.body import Scalar
 from dynascope.loops.lower.numbers import checked
@@ -393,10 +394,26 @@ def convert(call: Lowering) -> Lowered | NotLowered:
     source_device = call.node.args[0].meta.get("device")
     if source_device is not None and torch.device(source_device) != call.device:
         return NotLowered("a copy between devices")
-    if source.dtype.is_floating_point and call.results[0].dtype in (torch.uint8, torch.int8, torch.int16):
+    wanted = call.results[0].dtype
+    is_narrowed = source.dtype.is_floating_point and wanted in (torch.uint8, torch.int8, torch.int16)
+    if is_narrowed and not _is_clamped(call.node.args[0], wanted):
         return NotLowered("a conversion of floats to narrow integers, which the library wraps in its own way")
     nest = call.nest(call.results[0].shape)
-    return call.finish(nest, call.raw_scalar(nest, source, nest.indices, source.dtype).cast(call.results[0].dtype))
+    value = call.raw_scalar(nest, source, nest.indices, source.dtype)
+    return call.finish(nest, (value.cast(torch.int32) if is_narrowed else value).cast(wanted))
+
+
+ROUNDINGS = frozenset((aten.round.default, aten.trunc.default, aten.floor.default, aten.ceil.default))
+
+
+def _is_clamped(node: fx.Node, dtype: torch.dtype) -> bool:
+    """Whether what a node gives lies within the integers of a type, or is no number (which is 0 then), so that nothing is wrapped."""
+    while node.target in ROUNDINGS:
+        node = node.args[0]
+    bounds = node.args[1:3]
+    limits = torch.iinfo(dtype)
+    is_clamp = node.target is aten.clamp.default and len(bounds) == 2 and all(isinstance(bound, (int, float)) for bound in bounds)
+    return is_clamp and limits.min <= min(bounds) and max(bounds) <= limits.max
 
 
 @rule(aten.copy.default)

@@ -7,7 +7,11 @@ What eager adds up in float32 where values are narrower is added up so here, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +25,7 @@ from dynascope.loops.nodes import TensorView
 from dynascope.sizes import Size, known
 
 aten = torch.ops.aten
-LARGEST_WINDOW = 25
+LARGEST_WINDOW = 27
 """Elements of a window that are written out one by one."""
 
 
@@ -51,13 +55,20 @@ class Place:
     inside: Scalar | None
 
 
-def sides_of(size: tuple[Extent, ...], counts: tuple[Extent, ...], *numbers: Any) -> tuple[Side, Side]:
-    """The last two dimensions'. `numbers` are the operator's: widths, steps, paddings, spreads, each for both or for all."""
-    if len(size) < 2 or any(isinstance(number, Size) for each in numbers for number in each):
+Sides = tuple[Side, ...]
+
+
+def sides_of(size: tuple[Extent, ...], counts: tuple[Extent, ...], *numbers: Any, along: int = 2) -> Sides:
+    """The last `along` dimensions'. `numbers` are the operator's: widths, steps, paddings, spreads, each for one of them or for all."""
+    if len(size) < along or any(isinstance(number, Size) for each in numbers for number in each):
         raise Refused("windows whose width varies")
-    pairs = [tuple(each) * (2 // len(each)) if each else tuple(numbers[0]) * (2 // len(numbers[0])) for each in numbers]
-    upper, lower = (Side(*given) for given in zip(size[-2:], counts[-2:], *pairs, strict=True))
-    return upper, lower
+    given = (each or numbers[0] for each in numbers)
+    each_side = [tuple(each) * (along // len(each)) for each in given]
+    return tuple(Side(*numbers) for numbers in zip(size[-along:], counts[-along:], *each_side, strict=True))
+
+
+def _along(nest: NestBuilder, sides: Sides, places: Callable[[NestBuilder, Side, int], list[Place]]) -> list[list[Place]]:
+    return [places(nest, side, len(nest.sizes) - len(sides) + k) for k, side in enumerate(sides)]
 
 
 def places_in(nest: NestBuilder, side: Side, dimension: int) -> list[Place]:
@@ -94,10 +105,12 @@ def both(left: Scalar | None, right: Scalar | None) -> Scalar | None:
     return left.apply("and", right)
 
 
-def _refused(call: Lowering, sides: tuple[Side, Side]) -> NotLowered | None:
+def _refused(call: Lowering, sides: Sides) -> NotLowered | None:
     if not call.arguments[0].dtype.is_floating_point:
         return NotLowered("pooling of integers")
-    if sides[0].width * sides[1].width > LARGEST_WINDOW:
+    if len(sides) > 2 and call.device.type == "cpu" and call.arguments[0].dtype.itemsize < torch.float32.itemsize:
+        return NotLowered("volumes of halves, which the library refuses on a processor")
+    if math.prod(side.width for side in sides) > LARGEST_WINDOW:
         return NotLowered(f"windows of more than {LARGEST_WINDOW} elements")
     return None
 
@@ -115,14 +128,13 @@ def greatest(call: Lowering) -> Lowered | NotLowered:
     if (refused := _refused(call, sides)) is not None:
         return refused
     nest = call.nest(layout.shape)
-    rank = len(layout.shape)
-    rows, columns = (places_in(nest, side, rank - 2 + k) for k, side in enumerate(sides))
+    rows, columns = _along(nest, sides, places_in)
     width = sides[1].size
     where = _first_inside(nest, rows) * nest.number(width, torch.int64) + _first_inside(nest, columns)
     best = nest.constant(float("-inf"), compute_dtype(x.dtype))
     for row in rows:
         for column in columns:
-            value, inside = _element(nest, x, row, column)
+            value, inside = _element(nest, x, (row, column))
             value = value.cast(best.dtype)
             wins = both(inside, value.greater(best).apply("or", value.apply("is_nan")))
             where = wins.where(nest.index_value(row.index * width + column.index), where)
@@ -139,9 +151,9 @@ def _first_inside(nest: NestBuilder, places: list[Place]) -> Scalar:
     return first
 
 
-def _element(nest: NestBuilder, x: TensorView, row: Place, column: Place) -> tuple[Scalar, Scalar | None]:
-    inside = both(row.inside, column.inside)
-    return nest.load(x, (*nest.indices[:-2], row.index, column.index), inside), inside
+def _element(nest: NestBuilder, x: TensorView, places: Sequence[Place]) -> tuple[Scalar, Scalar | None]:
+    inside = functools.reduce(both, (place.inside for place in places))
+    return nest.load(x, (*nest.indices[: -len(places)], *(place.index for place in places)), inside), inside
 
 
 @rule(aten.max_pool2d_with_indices_backward.default)
@@ -154,23 +166,17 @@ def greatest_backward(call: Lowering) -> Lowered | NotLowered:
     nest = call.nest(call.results[0].shape)
     here = nest.index_value(nest.indices[-2] * sides[1].size + nest.indices[-1])
 
-    def share(row: Place, column: Place) -> Scalar:
-        value, _ = _element(nest, gradient, row, column)
-        chosen, inside = _element(nest, indices, row, column)
+    def share(*places: Place) -> Scalar:
+        value, _ = _element(nest, gradient, places)
+        chosen, inside = _element(nest, indices, places)
         return both(inside, chosen.equal(here)).where(value.cast(compute_dtype(value.dtype)), 0.0)
 
     return call.finish(nest, _total(nest, sides, share))
 
 
-def _total(nest: NestBuilder, sides: tuple[Side, Side], share: Callable[[Place, Place], Scalar]) -> Scalar:
+def _total(nest: NestBuilder, sides: Sides, share: Callable[..., Scalar]) -> Scalar:
     """Over the windows that cover a place."""
-    rank = len(nest.sizes)
-    rows, columns = (windows_over(nest, side, rank - 2 + k) for k, side in enumerate(sides))
-    shares = [share(row, column) for row in rows for column in columns]
-    total = shares[0]
-    for each in shares[1:]:
-        total = total + each
-    return total
+    return functools.reduce(operator.add, itertools.starmap(share, itertools.product(*_along(nest, sides, windows_over))))
 
 
 # ---- the mean ----
@@ -183,15 +189,16 @@ class _Divisor:
     given: int | None
     counts_padding: bool
 
-    def of(self, nest: NestBuilder, sides: tuple[Side, Side], at: tuple[Index, Index], dtype: torch.dtype) -> Scalar:
+    def of(self, nest: NestBuilder, sides: Sides, at: Sequence[Index], dtype: torch.dtype) -> Scalar:
         if self.given is not None:
             return nest.constant(self.given, dtype)
-        rows, columns = (self._along(nest, side, index) for side, index in zip(sides, at, strict=True))
-        if isinstance(rows, int) and isinstance(columns, int):
-            return nest.constant(rows * columns, dtype)
-        factors = (nest.constant(n, torch.int64) if isinstance(n, int) else n for n in (rows, columns))
-        first, second = factors
-        return (first * second).cast(dtype)
+        counts = [self._along(nest, side, index) for side, index in zip(sides, at, strict=True)]
+        whole = math.prod(count for count in counts if isinstance(count, int))
+        others = [count for count in counts if not isinstance(count, int)]
+        if not others:
+            return nest.constant(whole, dtype)
+        count = functools.reduce(operator.mul, others)
+        return (count if whole == 1 else count * nest.constant(whole, torch.int64)).cast(dtype)
 
     def _along(self, nest: NestBuilder, side: Side, at: Index) -> int | Scalar:
         """Elements of the window number `at` along a side, of those that lie inside, or in the padding after it as well."""
@@ -216,47 +223,45 @@ def _mean_of(call: Lowering, first: int) -> tuple[list[Any], _Divisor]:
     return numbers, _Divisor(given, bool(call.operand(first + 4, "count_include_pad", True)))
 
 
-@rule(aten.avg_pool2d.default)
+@rule(aten.avg_pool2d.default, aten.avg_pool3d.default)
 def mean(call: Lowering) -> Lowered | NotLowered:
     x, layout = call.arguments[0], call.results[0]
     numbers, divisor = _mean_of(call, 1)
-    sides = sides_of(x.sizes, layout.shape, *numbers)
+    sides = sides_of(x.sizes, layout.shape, *numbers, along=3 if call.operator is aten.avg_pool3d.default else 2)
     if (refused := _refused(call, sides)) is not None:
         return refused
     nest = call.nest(layout.shape)
-    rank, dtype = len(layout.shape), compute_dtype(x.dtype)
-    rows, columns = (places_in(nest, side, rank - 2 + k) for k, side in enumerate(sides))
+    dtype = compute_dtype(x.dtype)
     total = nest.constant(0.0, dtype)
-    for row in rows:
-        for column in columns:
-            value, _ = _element(nest, x, row, column)
-            total = total + value.cast(dtype)
-    return call.finish(nest, total / divisor.of(nest, sides, (nest.indices[-2], nest.indices[-1]), dtype))
+    for places in itertools.product(*_along(nest, sides, places_in)):
+        value, _ = _element(nest, x, places)
+        total = total + value.cast(dtype)
+    return call.finish(nest, total / divisor.of(nest, sides, nest.indices[-len(sides) :], dtype))
 
 
-@rule(aten.avg_pool2d_backward.default)
+@rule(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
 def mean_backward(call: Lowering) -> Lowered | NotLowered:
     gradient, x = call.arguments[:2]
     numbers, divisor = _mean_of(call, 2)
-    sides = sides_of(x.sizes, gradient.sizes, *numbers)
+    sides = sides_of(x.sizes, gradient.sizes, *numbers, along=3 if call.operator is aten.avg_pool3d_backward.default else 2)
     if (refused := _refused(call, sides)) is not None:
         return refused
     nest = call.nest(call.results[0].shape)
     dtype = compute_dtype(gradient.dtype)
 
-    def share(row: Place, column: Place) -> Scalar:
-        value, inside = _element(nest, gradient, row, column)
-        covered = both(inside, _reaches(nest, sides, row, column))
-        part = value.cast(dtype) / divisor.of(nest, sides, (row.index, column.index), dtype)
+    def share(*places: Place) -> Scalar:
+        value, inside = _element(nest, gradient, places)
+        covered = both(inside, _reaches(nest, sides, places))
+        part = value.cast(dtype) / divisor.of(nest, sides, [place.index for place in places], dtype)
         return part if covered is None else covered.where(part, 0.0)
 
     return call.finish(nest, _total(nest, sides, share))
 
 
-def _reaches(nest: NestBuilder, sides: tuple[Side, Side], row: Place, column: Place) -> Scalar | None:
+def _reaches(nest: NestBuilder, sides: Sides, windows: Sequence[Place]) -> Scalar | None:
     """Whether windows reach as far as the place of the nest: those of which the next begins before may not."""
     found = None
-    for side, window, place in zip(sides, (row, column), nest.indices[-2:], strict=True):
+    for side, window, place in zip(sides, windows, nest.indices[-len(sides) :], strict=True):
         distance = place + side.padding + window.index * -side.step
         if not known("<", distance.bounds[1], side.width):
             found = both(found, nest.index_value(distance).less(side.width))
