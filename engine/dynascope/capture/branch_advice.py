@@ -52,8 +52,32 @@ def advice(place: Span, fallback: str) -> str:
         case ast.comprehension():
             return f"Select with a mask instead, `torch.where({text}, value, 0)`: then no element's truth is asked for."
         case ast.If():
+            absent = _absent_otherwise(place, node)
+            if absent is not None:
+                return (
+                    f"Where it does not hold `{absent}` is None, and only Python can choose between a tensor and nothing: give `{absent}` a "
+                    f"tensor from the start, such as `torch.zeros(())`, and choose with `torch.where({text}, ..., {absent})`; or compute it in "
+                    f"any case and return `{text}` as another result, by which the caller decides."
+                )
             return _with_tensors(place, node.test, _advice_for_if(_with_last(place, node), text, _effect_after(place, node)))
     return f"Choose with `torch.where({text}, a, b)`, or decide from a shape or an argument."
+
+
+def _absent_otherwise(place: Span, node: ast.If) -> str | None:
+    """A name that one side alone gives a value, and that was None before (`loss = None`): there is nothing else to choose."""
+    sides = assignments(node.body), assignments(node.orelse)
+    if sides[0] is None or sides[1] is None:
+        return None
+    for name in sides[0].keys() ^ sides[1].keys():
+        for statement in reversed(preceding(place)):
+            match statement:
+                case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value) if (
+                    ast.unparse(target) == name
+                ):
+                    if isinstance(value, ast.Constant) and value.value is None:
+                        return name
+                    break
+    return None
 
 
 def _with_tensors(place: Span, test: ast.expr, told: str) -> str:
