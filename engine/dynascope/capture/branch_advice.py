@@ -55,9 +55,10 @@ def advice(place: Span, fallback: str) -> str:
             absent = _absent_otherwise(place, node)
             if absent is not None:
                 return (
-                    f"Where it does not hold `{absent}` is None, and only Python can choose between a tensor and nothing: give `{absent}` a "
-                    f"tensor from the start, such as `torch.zeros(())`, and choose with `torch.where({text}, ..., {absent})`; or compute it in "
-                    f"any case and return `{text}` as another result, by which the caller decides."
+                    f"Where it does not hold `{absent}` is None, and only Python can choose between a tensor and nothing: give "
+                    f"`{absent}` a tensor from the start, such as `torch.zeros(())`, and choose with "
+                    f"`torch.where({text}, ..., {absent})`; or compute it in any case and return `{text}` as another result, "
+                    f"by which the caller decides."
                 )
             return _with_tensors(place, node.test, _advice_for_if(_with_last(place, node), text, _effect_after(place, node)))
     return f"Choose with `torch.where({text}, a, b)`, or decide from a shape or an argument."
