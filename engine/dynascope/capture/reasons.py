@@ -541,7 +541,7 @@ class ShardedLayer(Reason):
     module: str
 
     def message(self) -> str:
-        return f"`{self.module}` is sharded by `fully_shard`: its parameters come from the other ranks before it and are let go of after it."
+        return f"`{self.module}` is sharded by `fully_shard`: its parameters come from the other ranks before it and go after it."
 
     def remedy(self) -> str:
         return (
