@@ -94,6 +94,15 @@ CASES = {
 
         f(torch.ones(3), torch.ones(3))
     """,
+    "if that writes a buffer": """
+        def f(x, best):
+            loss = x.sum()
+            if loss < best:
+                best.copy_(loss)
+            return loss
+
+        f(torch.ones(3), torch.tensor(9.0))
+    """,
     "if that leaves a loop": """
         def f(x):
             for _ in range(9):

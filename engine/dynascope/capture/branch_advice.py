@@ -210,6 +210,10 @@ def _advice_for_if(node: ast.If, text: str, follows: str | None) -> str:
     rows = _choices_of(node)
     if rows:
         return f"Write `is_chosen = {text}`, then {', '.join(f'`{row}`' for row in rows)}: both sides are computed and one is chosen."
+    match node.body, node.orelse:
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=kept, attr="copy_"), args=[new], keywords=[]))], []:
+            place = ast.unparse(kept)
+            return f"Write in any case, what is chosen: `{place}.copy_(torch.where({text}, {_kept(new)}, {place}))`."
     match node.body[-1]:
         case ast.Break():
             return (
