@@ -692,8 +692,13 @@ def _why_again(state: RegionState, values: FrameValues) -> Again | None:
         is_in_between = resume_origin(state.region.code) is not None
         fixed_by = backend_name(state.options.backend) if takes_fixed_sizes(state.options.backend) else ""
         reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic, is_in_between, fixed_by=fixed_by)
-        latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change, reason, guard)
+        if latest is None or latest.change.cause in OF_STATE or change.cause not in OF_STATE:
+            latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change, reason, guard)
     return latest
+
+
+OF_STATE = frozenset({"grad-mode", "state"})
+"""An entry that was made in the same mode is nearer: what differs from it is why there is another one in this mode."""
 
 
 def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | None) -> None:

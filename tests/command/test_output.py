@@ -84,6 +84,23 @@ def test_an_exit_code_for_continuous_integration(run, kind, code):
     assert (f"--fail-on {kind}" in answer.stderr) == bool(code)
 
 
+def test_what_meets_the_limit_runs_uncompiled(run):
+    text = """
+import torch, dynascope
+dynascope.config.recompile_limit = 2
+
+@torch.compile(backend="eager", dynamic=False)
+def f(x):
+    return x + 1
+
+for size in (2, 3, 4):
+    f(torch.ones(size))
+"""
+    answer = run(text, "--quiet", "--fail-on", "uncompiled")
+    assert answer.returncode == 1 and "1 uncompiled function" in answer.stderr
+    assert run(text.replace("(2, 3, 4)", "(2, 3)"), "--quiet", "--fail-on", "uncompiled").returncode == 0
+
+
 def test_several_reasons_to_fail_in_one_word(run):
     answer = run(BREAKS, "--quiet", "--fail-on", "break,recompile")
     assert answer.returncode == 1 and "(--fail-on break, recompile)" in answer.stderr

@@ -4,6 +4,8 @@ import dynascope
 import pytest
 import torch
 import torch.distributed as dist
+from dynascope import recording
+from dynascope.report.findings import findings
 from torch import nn
 
 if not dist.is_available():
@@ -74,3 +76,24 @@ def test_a_wrapper_inside_compiled_code_is_one_break():
         found = losses(wrapped, doubled)
     assert found == pytest.approx(losses(plain, lambda x: plain(x * 2) / 2 + 0 * x.sum()))
     assert losses(dynascope.compile(nn.parallel.DistributedDataParallel(Net()), backend="eager")) == pytest.approx(expected)
+
+
+def test_sharded_modules_inside_compiled_code_are_one_kind_of_break_in_the_programs_words():
+    def model():
+        whole = nn.Sequential(Net(), nn.Linear(4, 8))
+        sharded(whole[0])
+        return sharded(whole)
+
+    expected = losses(model())
+    compiled = model()
+    recorder = recording.Recorder(__file__)
+    before = recording.use(recorder)
+    try:
+        with dynascope.expected("disabled-function"):
+            found = losses(compiled, dynascope.compile(compiled, backend="eager"))
+    finally:
+        recording.use(before)
+    assert found == pytest.approx(expected)
+    told = [(finding.code, finding.message) for finding in findings(recorder.report())]
+    assert {code for code, _ in told} == {"disabled-function"}
+    assert all("`Net` is sharded by `fully_shard`" in message for _, message in told)

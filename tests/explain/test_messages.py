@@ -83,6 +83,26 @@ CASES = {
 
         f(Best(), torch.ones(2))
     """,
+    "if that gives what was None a value": """
+        def f(x, labels=None):
+            loss = None
+            if labels is not None:
+                mask = labels != -100
+                if mask.sum() > 0:
+                    loss = (x * mask).sum()
+            return x * 2, loss
+
+        f(torch.ones(3), torch.ones(3))
+    """,
+    "if that writes a buffer": """
+        def f(x, best):
+            loss = x.sum()
+            if loss < best:
+                best.copy_(loss)
+            return loss
+
+        f(torch.ones(3), torch.tensor(9.0))
+    """,
     "if that leaves a loop": """
         def f(x):
             for _ in range(9):

@@ -772,3 +772,36 @@ def test_a_number_is_divided_by_what_is_not_zero(program, prover, divisor, is_me
         f"        t = t / {divisor} if {divisor} else t\n    return x * t, t\n\n\nf(torch.ones(3))\nf(torch.full((3,), -1.0))\n"
     ).replace("t = t / 1.1 if 1.1 else t", "t /= 1.1")
     assert bool(mend(program(HEAD + text), prover).texts) is is_mended
+
+
+@pytest.mark.parametrize(
+    "made, name, kept",
+    [
+        ("history = []", "history", "history.append(np.percentile(y.numpy(), 75))"),
+        ("history = {}", "history", "history['last'] = np.percentile(y.numpy(), 75)"),
+        ("history = [[]]", "history", "history[0].append(np.percentile(y.numpy(), 75))"),
+        ("class State: pass\nstate = State()\nstate.rows = []", "state", "state.rows.append(np.percentile(y.numpy(), 75))"),
+    ],
+)
+def test_what_is_put_into_the_programs_containers_is_compared(program, prover, made, name, kept):
+    text = f"import numpy as np\n{made}\n" + HEAD + f"def f(x):\n    y = x * 2\n    {kept}\n    return y.sum()\n\n\nf(torch.ones(3))\n"
+    there = program(text)
+    twin = text.replace("np.percentile(y.numpy(), 75)", "torch.quantile(y, 0.75)")
+    before, after = prover.tried(there, {}), prover.tried(there, {there.file: twin})
+    assert prover.compared(before, after)["kept"] == [name]
+    assert not mend(there, prover).made
+
+
+def test_what_a_method_or_a_closure_leaves_behind_is_compared(program, prover):
+    text = (
+        "import torch\n\n\nclass Meter:\n    def __init__(self):\n        self.seen = [1]\n\n    def step(self, x):\n"
+        "        self.seen.append(x.sum())\n        return x * 2\n\n\ndef main():\n    meter, rows = Meter(), []\n\n"
+        "    def keep(x):\n        rows.append(x + 1)\n        return x * 3\n\n"
+        "    torch.compile(meter.step)(torch.ones(3))\n    torch.compile(keep)(torch.ones(3))\n\n\nmain()\n"
+    )
+    there = program(text)
+    before = prover.tried(there, {})
+    for was, now, where in (("x.sum()", "x.sum().item()", "Meter object 0.seen"), ("x + 1", "x + 2", "main.<locals>.keep:rows")):
+        after = prover.tried(there, {there.file: text.replace(was, now)})
+        assert prover.compared(before, after)["kept"] == [where]
+    assert prover.compared(before, prover.tried(there, {}))["kept"] == []

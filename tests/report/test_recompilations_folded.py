@@ -56,3 +56,36 @@ def test_names_of_torchs_own_set_no_variants_apart():
     report = report_of(lambda: [cast(torch.ones(2), flag) for flag in (True, False)])
     labels = [variant.label for variant in variants_of(report.functions[0])]
     assert len(labels) == 2 and not any("float64" in label for label in labels), labels
+
+
+def test_what_differs_is_said_of_an_entry_of_the_same_mode():
+    @dynascope.compile(backend="eager")
+    def pooled(x, reduction):
+        return x.mean(1) if reduction == "mean" else x.amax(1) if reduction == "max" else x
+
+    def run():
+        x = torch.randn(2, 3, requires_grad=True)
+        for reduction in ("mean", "max", "none"):
+            pooled(x, reduction)
+            with torch.no_grad():
+                pooled(x, "mean")
+
+    again = [finding for finding in findings(report_of(run)) if finding.kind == "recompile"]
+    assert sorted(finding.message for finding in again) == [
+        "Compiled again 2 times: `reduction` was 'mean', 'max', 'none' (a varying value).",
+        "Compiled again: grad mode is off, and was on.",
+    ]
+
+
+def test_every_value_of_a_number_is_told():
+    @dynascope.compile(backend="eager", dynamic=False)
+    def padded(x, width):
+        return torch.nn.functional.pad(x, (0, width))
+
+    def run():
+        for width in (8, 9, 10):
+            padded(torch.ones(2), width)
+            padded(torch.ones(2), 16)
+
+    (again,) = [finding for finding in findings(report_of(run)) if finding.kind == "recompile"]
+    assert again.message == "Compiled again 3 times: `width` was 8, 16, 9, 10 (a varying number)."

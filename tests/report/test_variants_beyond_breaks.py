@@ -145,3 +145,25 @@ def test_variants_of_one_label_are_told_apart_by_what_changed(report_of):
     """)
     labels = [variant.label for variant in variants_of(report.functions[0])]
     assert "caches[0][0] f32[3]" in labels[1] and "caches[0][0] f32[s0]" in labels[2] and "==" not in labels[2]
+
+
+@pytest.mark.expects("data-dependent-branch", "print-call")
+def test_a_last_call_that_returns_before_the_break_shows_nothing_of_what_is_behind_it(report_of):
+    report = report_of("""
+        import torch, dynascope
+
+        @dynascope.compile(backend="eager")
+        def f(x, labels):
+            y = x * 2
+            if labels is not None:
+                if labels.sum() > 0:
+                    print(y + 1)
+            return y
+
+        f(torch.ones(3), torch.ones(3))
+        f(torch.ones(3), None)
+    """)
+    (function,) = report.functions
+    first, second = (variant.entry for variant in variants_of(function))
+    assert chosen_entries(function) == (second,)
+    assert len(chosen_entries(function, {first.identifier})) > 1

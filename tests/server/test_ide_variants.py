@@ -1,5 +1,6 @@
 """Variants, inlined functions and edits: what a real report of a small program makes of them."""
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -144,6 +145,7 @@ def test_graph_and_guards_are_those_of_the_chosen_variant(seen):
     guards = choose_graph(seen.view, {"line": line, "stage": "guards"}).document
     assert "f32[s0, 8]" in graph.text and "f32[3, 8]" not in graph.text
     assert "[s0, 4]" in guards.text and "[3, 4]" not in guards.text
+    assert re.search(r"^Variant 2 of \d+ . .* serves a call only while", guards.text, re.MULTILINE)
 
 
 def test_a_choice_outlives_the_next_run(seen):

@@ -23,6 +23,7 @@ def found(text):
         ("    while (x.mean() > 0) and True:\n        x = -x\n", "data-dependent-branch"),
         ("    y = x.sum()\n    y = y * 2\n    assert y >= 0\n", "data-dependent-branch"),
         ("    y = torch.tanh(x)\n    if y.mean() > 0:\n        y = -y\n", "data-dependent-branch"),
+        ("    y = (x * 2).sum(-1)\n    if y.max() > 1:\n        y = -y\n", "data-dependent-branch"),
         ("    if torch.is_grad_enabled():\n        x = -x\n", None),
         ("    y = torch.nonzero(x)\n", None),
         ("    if x.shape[0] > 2:\n        x = -x\n", None),

@@ -52,8 +52,33 @@ def advice(place: Span, fallback: str) -> str:
         case ast.comprehension():
             return f"Select with a mask instead, `torch.where({text}, value, 0)`: then no element's truth is asked for."
         case ast.If():
+            absent = _absent_otherwise(place, node)
+            if absent is not None:
+                return (
+                    f"Where it does not hold `{absent}` is None, and only Python can choose between a tensor and nothing: give "
+                    f"`{absent}` a tensor from the start, such as `torch.zeros(())`, and choose with "
+                    f"`torch.where({text}, ..., {absent})`; or compute it in any case and return `{text}` as another result, "
+                    f"by which the caller decides."
+                )
             return _with_tensors(place, node.test, _advice_for_if(_with_last(place, node), text, _effect_after(place, node)))
     return f"Choose with `torch.where({text}, a, b)`, or decide from a shape or an argument."
+
+
+def _absent_otherwise(place: Span, node: ast.If) -> str | None:
+    """A name that one side alone gives a value, and that was None before (`loss = None`): there is nothing else to choose."""
+    sides = assignments(node.body), assignments(node.orelse)
+    if sides[0] is None or sides[1] is None:
+        return None
+    for name in sides[0].keys() ^ sides[1].keys():
+        for statement in reversed(preceding(place)):
+            match statement:
+                case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value) if (
+                    ast.unparse(target) == name
+                ):
+                    if isinstance(value, ast.Constant) and value.value is None:
+                        return name
+                    break
+    return None
 
 
 def _with_tensors(place: Span, test: ast.expr, told: str) -> str:
@@ -185,6 +210,10 @@ def _advice_for_if(node: ast.If, text: str, follows: str | None) -> str:
     rows = _choices_of(node)
     if rows:
         return f"Write `is_chosen = {text}`, then {', '.join(f'`{row}`' for row in rows)}: both sides are computed and one is chosen."
+    match node.body, node.orelse:
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=kept, attr="copy_"), args=[new], keywords=[]))], []:
+            place = ast.unparse(kept)
+            return f"Write in any case, what is chosen: `{place}.copy_(torch.where({text}, {_kept(new)}, {place}))`."
     match node.body[-1]:
         case ast.Break():
             return (

@@ -533,6 +533,23 @@ class LayerOfSubclass(Reason):
         return LAYER_RUNS
 
 
+@dataclass(frozen=True)
+class ShardedLayer(Reason):
+    """A module that `fully_shard` was applied to, inside of what is compiled."""
+
+    code: ClassVar[str] = "disabled-function"
+    module: str
+
+    def message(self) -> str:
+        return f"`{self.module}` is sharded by `fully_shard`: its parameters come from the other ranks before it and go after it."
+
+    def remedy(self) -> str:
+        return (
+            "Nothing is wrong: what is inside is compiled for itself. To have no break, compile the sharded modules one by one "
+            "(`module.compile()` for each) and not what is around them."
+        )
+
+
 LAYER_RUNS = "Nothing is wrong: the layer runs as it was written, what is around it is compiled."
 SUBCLASS_REMEDIES = {
     "DTensor": lambda text: (

@@ -57,7 +57,8 @@ FORMATS: dict[str, Callable[[CompileReport, Page], str]] = {
 FAILURES: dict[str, tuple[str, Callable[[Finding], bool]]] = {
     "break": ("break", lambda finding: finding.kind == "break" and is_shown(finding)),
     "recompile": ("recompilation", lambda finding: finding.kind in ("recompile", "limit") and is_shown(finding)),
-    "uncompiled": ("uncompiled function", lambda finding: finding.kind == "uncompiled"),
+    # Behind the limit what is new runs uncompiled.
+    "uncompiled": ("uncompiled function", lambda finding: finding.kind == "uncompiled" or finding.code == "recompile-limit"),
 }
 
 

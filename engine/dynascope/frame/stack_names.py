@@ -15,8 +15,11 @@ from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_depth import depths
 from dynascope.report.span import Span
 from dynascope.report.syntax import SO_FAR, comprehension_loops, comprehension_source, formatted_part, statement_text
+from dynascope.report.user_files import is_user_file
 
 SLOT = re.compile(r"_*__stack(\d+)\b")
+SLOT_AND_PARTS = re.compile(SLOT.pattern + r"(\[[^\]]*\]|\.\w+)*")
+"""In a library's code, whose words say nothing to who called it."""
 REDUCED = re.compile(r"(\.__reduce__\(\)(\[\d+\])*)+")
 OF_METHOD = re.compile(r"\.\w+\.__self__\b")
 """What a method was taken from, as a part of the value `x.method`."""
@@ -36,6 +39,8 @@ def in_users_words(text: str, code: CodeType) -> str:
     origin = resume_origin(code)
     if origin is None or SLOT.search(text) is None:
         return OF_METHOD.sub("", text)
+    if not is_user_file(origin.root.co_filename):
+        return OF_METHOD.sub("", SLOT_AND_PARTS.sub("a value in between", text))
     instructions = decode(origin.root)
     depth = depths(instructions)
 

@@ -21,12 +21,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dynascope.meta_kernels.type_names import type_of
+from dynascope.proving.left_behind import differing, is_own_object, left_behind
 from dynascope.proving.other_values import FirstCalls, is_another
 
 CALLS_KEPT = 500
 BYTES_KEPT = 256 * 1024 * 1024
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
-PLAIN_TYPES = frozenset(PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Comparison:
     difference: float = 0.0
     why: str = ""
     kept: tuple[str, ...] = ()
-    """Plain values that the two runs leave behind and that differ (of the program's names, and of its modules' attributes), and calls with
-    other values that only the first answers with what is finite."""
+    """What the two runs leave behind and what differs of it (in the program's names, containers and objects, and in its modules), and calls
+    with other values that only the first answers with what is finite."""
 
 
 class Log:
@@ -53,7 +53,9 @@ class Log:
         self.left_out = 0
         self._bytes = 0
         self._leaves: dict[int, torch.Tensor] = {}
-        self._modules: list[torch.nn.Module] = []
+        self._modules: dict[int, torch.nn.Module] = {}
+        self._objects: dict[int, object] = {}
+        self._functions: dict[str, types.FunctionType] = {}
         self.first_calls = FirstCalls()
 
     def add(self, result: Any, arguments: tuple, keywords: dict) -> None:
@@ -75,27 +77,27 @@ class Log:
         self.covered.append([*(False for _ in results), *covered])
 
     def watch(self, module: torch.nn.Module) -> None:
-        self._modules += module.modules()
+        self._modules.update((id(each), each) for each in module.modules())
         self._leaves.update((id(parameter), parameter) for parameter in module.parameters())
+
+    def meet(self, function: Any, given: tuple) -> None:
+        """What a compiled function is called with, or holds in its closure, is where it may leave something."""
+        if isinstance(function, types.FunctionType):
+            self._functions.setdefault(function.__qualname__, function)
+        for value in given:
+            if isinstance(value, torch.nn.Module):
+                self._modules.update((id(each), each) for each in value.modules())
+            elif is_own_object(value):
+                self._objects[id(value)] = value
 
     def save(self, path: Path) -> None:
         gradients = [None if leaf.grad is None else self._kept(leaf.grad) for leaf in self._leaves.values()]
         saved = {"calls": self.calls, "results": self.results, "covered": self.covered, "gradients": gradients}
         saved["left_out"] = self.left_out
-        saved["kept"] = self._left_behind()
+        saved["kept"] = left_behind(self._modules.values(), self._objects.values(), self._functions.values())
         # Last, because what these calls do is not the program's.
         saved["answers"] = self.first_calls.answers()
         torch.save(saved, path)
-
-    def _left_behind(self) -> dict[str, Any]:
-        spaces = {"": vars(sys.modules["__main__"])}
-        spaces.update((f"{type(module).__name__} {number}.", vars(module)) for number, module in enumerate(self._modules))
-        return {
-            space + name: (type(value).__name__, value)
-            for space, names in spaces.items()
-            for name, value in list(names.items())
-            if type(value) in PLAIN_TYPES and not name.startswith("__")
-        }
 
     def _kept(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter):
@@ -154,6 +156,7 @@ def _listened(target: Any, log: Log) -> Any:
     @functools.wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
         args = (*first, *args)
+        log.meet(function, (*args, *kwargs.values()))
         log.first_calls.note(function, args, kwargs)
         result = function(*args, **kwargs)
         log.add(result, args, kwargs)
@@ -182,8 +185,7 @@ def compared(first: Path, second: Path) -> Comparison:
             if isinstance(difference, str):
                 return Comparison(0, why=f"{what}: {difference}")
             largest = max(largest, difference)
-    both = before["kept"].keys() & after["kept"].keys()
-    kept = tuple(name for name in sorted(both) if repr(before["kept"][name]) != repr(after["kept"][name]))
+    kept = differing(before["kept"], after["kept"], _difference)
     answers = tuple(
         name for name, answer in before["answers"].items() if name in after["answers"] and is_another(answer, after["answers"][name])
     )

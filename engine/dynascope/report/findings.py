@@ -201,7 +201,7 @@ def _again(again: list[Again]) -> str:
     if len(again) == 1:
         return _sentence(f"Compiled again: {explanation.message}")
     changes = [change for _, change in again if change is not None]
-    values = list(dict.fromkeys([*(change.before for change in changes[:1]), *(change.now for change in changes)]))
+    values = list(dict.fromkeys(value for change in changes for value in (change.before, change.now)))
     are_of_one = len({change.expression for change in changes}) == 1 and all(values) and len(values) > 1
     if last is None or not are_of_one or last.cause == "length":
         return _sentence(f"Compiled again {len(again)} times, the last time because {explanation.message}")

@@ -70,8 +70,8 @@ def entry_title(function: FunctionFact, entry: EntryFact) -> str:
 
 
 def chosen_entries(function: FunctionFact, choice: Collection[str] = ()) -> tuple[EntryFact, ...]:
-    """Of each place the entry that `choice` names, else the one that was used last. Beside a start that is not the one used last:
-    what its calls went on with, and nothing of a place where that is not known."""
+    """Of each place the entry that `choice` names, else the one that was used last. Of what comes after a break: what calls of the
+    start went on with, and nothing of a place where that is not known."""
     by_place: dict[int, list[EntryFact]] = {}
     for entry in function.entries:
         by_place.setdefault(entry.place, []).append(entry)
@@ -88,9 +88,13 @@ def chosen_entries(function: FunctionFact, choice: Collection[str] = ()) -> tupl
 
 def _gone_on_with(start: EntryFact, starts: list[EntryFact], entries: list[EntryFact]) -> list[EntryFact]:
     """Those that can be what a call goes on with that began with `start`. One that ran once served the call that made it alone."""
-    is_last = start.last_use == max(entry.last_use for entry in starts)
-    if is_last or not all(entry.began for entry in entries):
+    if not all(entry.began for entry in entries):
         return entries
+    if start.last_use == max(entry.last_use for entry in starts):
+        # Its last call went on with what was used since. A call that returns before the break used none.
+        since = [entry for entry in entries if entry.last_use > start.last_use]
+        if since:
+            return since
     own = [entry for entry in entries if entry.began == start.identifier]
     shared = [entry for entry in entries if entry.calls > 1]
     return own or (shared if len(shared) == 1 else [])

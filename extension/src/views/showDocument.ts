@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import type { ShowDocumentParams, ShowDocumentResult } from 'vscode-languageclient/node';
 import { DOCUMENT_SCHEME } from '../protocol';
+import { columnFor as chosenColumn } from './columns';
 
 export const OPEN_PICTURE = 'dynascope.openPictureAt';
 /** VS Code puts a prefix before it in a tab's `viewType`. */
@@ -46,19 +47,13 @@ function isPage(uri: vscode.Uri): boolean {
   return uri.scheme === DOCUMENT_SCHEME && uri.path.endsWith('.md');
 }
 
-/** Generated documents share one column, so that the source stays in sight while the user looks from one to the next. */
 function columnFor(uri: vscode.Uri): vscode.ViewColumn {
-  const generated = vscode.window.tabGroups.all.find(group => group.tabs.some(isGenerated))?.viewColumn;
-  if (uri.scheme === DOCUMENT_SCHEME) {
-    return generated ?? vscode.ViewColumn.Beside;
-  }
-  return columnOfOpen(uri) ?? vscode.window.tabGroups.all.find(group => group.viewColumn !== generated)?.viewColumn
-    ?? vscode.ViewColumn.Active;
-}
-
-function columnOfOpen(uri: vscode.Uri): vscode.ViewColumn | undefined {
   const shows = (tab: vscode.Tab) => tab.input instanceof vscode.TabInputText && tab.input.uri.toString() === uri.toString();
-  return vscode.window.tabGroups.all.find(group => group.tabs.some(shows))?.viewColumn;
+  const groups = vscode.window.tabGroups.all.map(({ viewColumn, tabs }) => ({
+    column: viewColumn, tabs: tabs.length, isGenerated: tabs.some(isGenerated), holds: tabs.some(shows),
+  }));
+  const column = chosenColumn(groups, uri.scheme === DOCUMENT_SCHEME);
+  return column === 'beside' ? vscode.ViewColumn.Beside : column === 'active' ? vscode.ViewColumn.Active : column;
 }
 
 function isGenerated({ input }: vscode.Tab): boolean {

@@ -123,7 +123,10 @@ def _guard_rows(function: FunctionFact, entry: EntryFact) -> Iterator[Row]:
     part = f" {_part(entry)}" if entry.region == "resume" else ""
     yield f"# What `{function.name}` assumes{part}", None
     yield "", None
-    yield "This compilation serves a call only while all of these hold; otherwise another is made.", None
+    several = [each for each in variants_of(function, entry.place) if each.entry.identifier == entry.identifier and each.total > 1]
+    number, _, label = fitted_title(several[0], TITLE_LENGTH).partition(" · ") if several else ("", "", "")
+    which = f"{number.capitalize()}{f' · `{label}`' if label else ''}" if number else "This compilation"
+    yield f"{which} serves a call only while all of these hold; otherwise another is made.", None
     yield "", None
     for guard in ranked(list(entry.guards)):
         yield f"- {guard.check}", guard.span

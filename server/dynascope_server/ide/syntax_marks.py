@@ -140,6 +140,8 @@ def _is_tensor(node: ast.expr, tensors: frozenset[str]) -> bool:
             return _is_tensor(operand, tensors)
         case ast.BoolOp(values=values):
             return any(_is_tensor(each, tensors) for each in values)
+        case ast.Call(func=ast.Attribute(value=ast.BinOp() | ast.UnaryOp(), attr=name)) if name in REDUCTIONS:
+            return True  # what arithmetic gives has such a method only where it is a tensor
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
             return name in MAKE_TENSORS and (_is_tensor(owner, tensors) or _dotted(owner) == "torch")
         case _:

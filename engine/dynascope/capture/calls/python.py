@@ -14,9 +14,9 @@ import torch
 from dynascope.capture.calls import allowed_in_graph
 from dynascope.capture.expressions import callee
 from dynascope.capture.frames import Frame
-from dynascope.capture.reasons import DebuggerCall, DisabledFunction, ForeignCall, GeneratorFunction
+from dynascope.capture.reasons import DebuggerCall, DisabledFunction, ForeignCall, GeneratorFunction, ShardedLayer
 from dynascope.capture.signals import Break, Refusal
-from dynascope.capture.values import ConstantValue, DictValue, FunctionValue, TupleValue, Value
+from dynascope.capture.values import ConstantValue, DictValue, FunctionValue, InstanceValue, TupleValue, Value
 from dynascope.guards.guard import DictionaryKeysAre, IdentityIs
 from dynascope.guards.source import AttributeSource
 
@@ -40,6 +40,7 @@ def enter(machine: Machine, function: FunctionValue, arguments: list[Value], key
     if inside is not None:
         return machine.call(inside, arguments, keywords)
     check_allowed(machine, function)
+    check_no_sharding(machine, function, arguments)
     if function.object in machine.options.recorded:
         return allowed_in_graph.record(machine, function, arguments, keywords)
     slots = bind(machine, function, arguments, keywords)
@@ -89,6 +90,18 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         raise Break(DisabledFunction(callee(machine.expression()) or function.name, by_torch=True))
     if not machine.options.inline(function.object):
         raise Break(ForeignCall(function.name, "it was excluded from capture"))
+
+
+SHARDING = "torch.distributed.fsdp._fully_shard"
+
+
+def check_no_sharding(machine: Machine, function: FunctionValue, arguments: list[Value]) -> None:
+    """The hooks of `fully_shard` ask torch's compiler at each call to keep out of them: that is known without reading how they ask."""
+    if not str(function.globals.get("__name__")).startswith(SHARDING) or function.code.co_name != "wrapper":
+        return
+    for argument in map(machine.realize, arguments):
+        if isinstance(argument, InstanceValue) and issubclass(argument.cls, torch.nn.Module):
+            raise Break(ShardedLayer(argument.cls.__name__.removeprefix("FSDP")))
 
 
 def bind(
