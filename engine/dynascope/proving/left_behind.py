@@ -105,7 +105,7 @@ class _Teller:
             return kind.__name__, value
         if kind in (torch.Tensor, torch.nn.Parameter):
             return self._tensor(kind.__name__, value)
-        if kind.__module__ == "numpy" and kind.__name__ != "ndarray" or kind.__name__ == "ndarray":
+        if kind.__module__ == "numpy":
             return self._array(value)
         self._above.add(id(value))
         try:
