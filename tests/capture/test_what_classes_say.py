@@ -168,3 +168,67 @@ def test_names_of_a_class_may_change():
         assert function(X) == program(X)
         setattr(Kind, name, "another")
     assert function(X) == program(X)
+
+
+class Observed:
+    """Whatever looks at an instance, and is not the program, is noted."""
+
+    asked: list[str] = []
+
+    def __getattribute__(self, name):
+        Observed.asked.append(name)
+        return object.__getattribute__(self, name)
+
+    def __repr__(self):
+        Observed.asked.append("repr")
+        return "watched"
+
+    def __len__(self):
+        return 2
+
+
+class LoudNumber(int):
+    __repr__ = Observed.__repr__
+
+
+def given_back_by_another_name(x, watched):
+    print("begun")
+    kept, watched = watched, None
+    return x + len(kept), watched
+
+
+def used_as_a_key(x, watched):
+    return x + 1, {watched: 1}[watched]
+
+
+def looked_up(x, watched):
+    return x + len(GLOBALLY)
+
+
+def put_behind_a_break(x, watched):
+    held = watched
+    total = x.sum().item()
+    print(total)
+    held = None
+    return x * total, held
+
+
+GLOBALLY = Observed()
+
+
+@pytest.mark.parametrize("program", [given_back_by_another_name, used_as_a_key, looked_up, put_behind_a_break])
+def test_capture_asks_no_object_for_its_class(program):
+    for _ in range(2):
+        del Observed.asked[:]
+        theirs = program(X, Observed()), Observed.asked[:]
+        del Observed.asked[:]
+        mine = compiled(program)(X, Observed()), Observed.asked[:]
+        assert mine[1] == theirs[1]
+
+
+def test_a_guard_that_fails_shows_nothing_by_the_programs_repr():
+    function = compiled(lambda x, number: x + number)
+    del Observed.asked[:]
+    for number in (1, LoudNumber(2), LoudNumber(3), 4):
+        assert torch.equal(function(X, number), X + int(number))
+    assert Observed.asked == []
