@@ -5,6 +5,7 @@ import functools
 
 import pytest
 import torch
+from dynascope.strictness import expected
 from harness import compiled
 from test_outside_protocols import assert_same
 
@@ -232,3 +233,48 @@ def test_a_guard_that_fails_shows_nothing_by_the_programs_repr():
     for number in (1, LoudNumber(2), LoudNumber(3), 4):
         assert torch.equal(function(X, number), X + int(number))
     assert Observed.asked == []
+
+
+class Standing:
+    """Stands for another object, as the proxies of web frameworks do: `__dict__` is the other's."""
+
+    def __init__(self, other):
+        self.other = other
+
+    @property
+    def __dict__(self):
+        Observed.asked.append("dictionary")
+        return {"shown": 5}
+
+
+class Forwarding(Standing):
+    def __getattr__(self, name):
+        return getattr(self.other, name)
+
+
+class Shown:
+    shown = 7
+
+
+def read_and_written(x, standing):
+    found = [getattr(standing, "shown", "nothing"), hasattr(standing, "absent"), standing.other is None]
+    standing.kept = x
+    return found, standing.kept + 1, vars(standing)
+
+
+def made_inside(x, standing):
+    made = type(standing)(x)
+    return made.other + 1, vars(made)
+
+
+@pytest.mark.parametrize("program", [read_and_written, made_inside])
+@pytest.mark.parametrize("standing", [lambda: Standing(1), lambda: Forwarding(Shown())], ids=["plain", "forwarding"])
+def test_a_class_that_hides_its_dictionary_is_left_to_python(program, standing):
+    function = compiled(program)
+    with expected("unsupported-attribute", required=False):
+        for _ in range(2):
+            del Observed.asked[:]
+            theirs, asked = program(X, standing()), Observed.asked[:]
+            del Observed.asked[:]
+            assert_same(function(X, standing()), theirs)
+            assert Observed.asked == asked
