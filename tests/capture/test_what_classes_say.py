@@ -3,6 +3,7 @@
 import collections
 import functools
 
+import dynascope
 import pytest
 import torch
 from dynascope.strictness import expected
@@ -278,3 +279,50 @@ def test_a_class_that_hides_its_dictionary_is_left_to_python(program, standing):
             del Observed.asked[:]
             assert_same(function(X, standing()), theirs)
             assert Observed.asked == asked
+
+
+class Hearing(torch.nn.Module):
+    """Hears of all that a call of torch's reads."""
+
+    heard: list[str] = []
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def __getattribute__(self, name):
+        if name in ("forward", "layer", "_forward_hooks"):
+            Hearing.heard.append(name)
+        return super().__getattribute__(name)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Redirecting(torch.nn.Module):
+    def __getattribute__(self, name):
+        return {1: lambda module, given, result: result * 3} if name == "_forward_hooks" else super().__getattribute__(name)
+
+    def forward(self, x):
+        return x + 1
+
+
+class CalledOtherwise(torch.nn.Module):
+    def _call_impl(self, x):
+        return x * 9
+
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize("kind", [Hearing, Redirecting, CalledOtherwise])
+def test_a_module_that_answers_what_its_call_reads(kind):
+    module = kind()
+    for function in (module, lambda x: module(x) + 1):
+        call = dynascope.compile(function, backend="eager")
+        for _ in range(2):
+            del Hearing.heard[:]
+            theirs, heard = function(X), Hearing.heard[:]
+            del Hearing.heard[:]
+            torch.testing.assert_close(call(X), theirs)
+            assert Hearing.heard == heard

@@ -13,7 +13,7 @@ from torch.nn.modules import module as module_code
 
 from dynascope.capture.calls import parallel_layers
 from dynascope.capture.protocols import attributes
-from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.reasons import ForeignCall, LayerOfSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.values import DictValue, InstanceValue, Value, own_dictionary
@@ -41,6 +41,8 @@ OWN_CALLS = tuple(
 def has_own_call(machine: Machine, module: InstanceValue) -> bool:
     """Whether calling the module does what torch's `Module` does."""
     if any(lookup(module.cls, name) not in OWN_CALLS for name in ("__call__", "_call_impl")):
+        return False
+    if has_python_method(module.cls, "__getattribute__"):  # which is asked for all that torch's call reads
         return False
     own = "_call_impl" in (own_dictionary(module) or {}) or "_call_impl" in module.attributes
     if not own:
