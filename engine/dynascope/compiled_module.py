@@ -247,10 +247,15 @@ def _class_over(cls: type[torch.nn.Module], base: type, forwarding: Callable[[Ca
 
 
 def _own_call(cls: type[torch.nn.Module]) -> types.FunctionType | None:
-    """The `__call__` of the program's own, if its class has one. Those of torch come to `forward`, with the hooks around it."""
+    """The `__call__` of the program's own, if its class has one. Those of torch come to `forward`, with the hooks around it; where the
+    class has a `__getattribute__` or `_call_impl`, they ask that."""
     call = cls.__call__
-    is_torchs = not isinstance(call, types.FunctionType) or call.__module__.partition(".")[0] == "torch"
+    if not isinstance(call, types.FunctionType):
+        return None
+    asked = call, cls._call_impl, cls.__getattribute__
+    is_torchs = all(not isinstance(each, types.FunctionType) or each.__module__.partition(".")[0] == "torch" for each in asked)
     return None if is_torchs else call
+
 
 
 def _special_methods(cls: type[torch.nn.Module]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 import dynascope
 import pytest
 import torch
+from dynascope.capture.calls import refusals
+from dynascope.meta_kernels import known_results
 from torch.nn import functional as F
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
@@ -219,6 +221,29 @@ def test_parts_of_a_kernel_that_autocast_converts_run_as_eager():
     with torch.autocast("cpu", torch.bfloat16):
         mine, _ = check(torch.linalg.pinv, dynascope.compile(lambda x: torch.linalg.pinv(x)), x, tolerance=0)
     assert mine.dtype is torch.bfloat16
+
+
+def test_a_program_is_told_the_type_that_such_a_kernel_gives():
+    def function(x):
+        return str(torch.linalg.pinv(x).dtype), x
+
+    known_results._ALL_IN_CXX.discard(torch.linalg.pinv)  # the first call of a process was told another one
+    with torch.autocast("cpu", torch.bfloat16):
+        for _ in range(2):
+            x = torch.randn(4, 4)
+            assert dynascope.compile(function, backend="eager")(x)[0] == function(x)[0] == "torch.bfloat16"
+
+
+@pytest.mark.parametrize("function", [torch.trace, lambda x: torch.ldexp(x, x)])
+def test_a_type_that_a_device_gives_otherwise_than_its_meta_kernel_is_seen(function):
+    """A GPU's `trace` calls `sum`, which autocast converts there; the meta kernel, which calls it too, is asked without that."""
+    before = torch.is_autocast_enabled("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        trial = refusals._Trial(function, (torch.zeros(2, 2, dtype=torch.float16),), {}, torch.device("cuda"), refusals._zeros)
+        assert trial.is_foreseen([torch.float16]) and not trial.is_foreseen([torch.float32])
+    finally:
+        torch.set_autocast_enabled("cuda", before)
 
 
 @pytest.mark.parametrize(

@@ -152,3 +152,34 @@ def test_types_of_python_are_dtypes():
     for mine, theirs in zip(dynascope.compile(function, fullgraph=True)(X), function(X), strict=True):
         assert mine.dtype is theirs.dtype
         torch.testing.assert_close(mine, theirs)
+
+
+def left_off(x):
+    y = x * WEIGHT
+    y.exp().sum().backward()
+    torch.set_grad_enabled(False)
+    return y
+
+
+def broken_off(x):
+    y = x * WEIGHT
+    y.exp().sum().backward()
+    with torch.no_grad():
+        y.grad = None
+    return torch.autograd.grad((y * 3).sum(), y)[0] + y
+
+
+@pytest.mark.parametrize("function", [left_off, broken_off], ids=lambda function: function.__name__)
+def test_a_result_whose_history_was_freed_has_it_where_gradients_are_off(function):
+    results = []
+    with dynascope.expected("tensor-attribute", "backward-call", required=False):
+        for call in (function, dynascope.compile(function, backend="eager")):
+            WEIGHT.grad = None
+            results.append((call(X), torch.is_grad_enabled()))
+            torch.set_grad_enabled(True)
+            assert results[-1][0].requires_grad
+            with pytest.raises(RuntimeError, match="second time"):
+                results[-1][0].sum().backward()
+    WEIGHT.grad = None
+    (mine, is_on), (theirs, was_on) = results
+    assert torch.equal(mine, theirs) and is_on is was_on

@@ -3,8 +3,10 @@
 import collections
 import functools
 
+import dynascope
 import pytest
 import torch
+from dynascope.strictness import expected
 from harness import compiled
 from test_outside_protocols import assert_same
 
@@ -168,3 +170,159 @@ def test_names_of_a_class_may_change():
         assert function(X) == program(X)
         setattr(Kind, name, "another")
     assert function(X) == program(X)
+
+
+class Observed:
+    """Whatever looks at an instance, and is not the program, is noted."""
+
+    asked: list[str] = []
+
+    def __getattribute__(self, name):
+        Observed.asked.append(name)
+        return object.__getattribute__(self, name)
+
+    def __repr__(self):
+        Observed.asked.append("repr")
+        return "watched"
+
+    def __len__(self):
+        return 2
+
+
+class LoudNumber(int):
+    __repr__ = Observed.__repr__
+
+
+def given_back_by_another_name(x, watched):
+    print("begun")
+    kept, watched = watched, None
+    return x + len(kept), watched
+
+
+def used_as_a_key(x, watched):
+    return x + 1, {watched: 1}[watched]
+
+
+def looked_up(x, watched):
+    return x + len(GLOBALLY)
+
+
+def put_behind_a_break(x, watched):
+    held = watched
+    total = x.sum().item()
+    print(total)
+    held = None
+    return x * total, held
+
+
+GLOBALLY = Observed()
+
+
+@pytest.mark.parametrize("program", [given_back_by_another_name, used_as_a_key, looked_up, put_behind_a_break])
+def test_capture_asks_no_object_for_its_class(program):
+    for _ in range(2):
+        del Observed.asked[:]
+        theirs = program(X, Observed()), Observed.asked[:]
+        del Observed.asked[:]
+        mine = compiled(program)(X, Observed()), Observed.asked[:]
+        assert mine[1] == theirs[1]
+
+
+def test_a_guard_that_fails_shows_nothing_by_the_programs_repr():
+    function = compiled(lambda x, number: x + number)
+    del Observed.asked[:]
+    for number in (1, LoudNumber(2), LoudNumber(3), 4):
+        assert torch.equal(function(X, number), X + int(number))
+    assert Observed.asked == []
+
+
+class Standing:
+    """Stands for another object, as the proxies of web frameworks do: `__dict__` is the other's."""
+
+    def __init__(self, other):
+        self.other = other
+
+    @property
+    def __dict__(self):
+        Observed.asked.append("dictionary")
+        return {"shown": 5}
+
+
+class Forwarding(Standing):
+    def __getattr__(self, name):
+        return getattr(self.other, name)
+
+
+class Shown:
+    shown = 7
+
+
+def read_and_written(x, standing):
+    found = [getattr(standing, "shown", "nothing"), hasattr(standing, "absent"), standing.other is None]
+    standing.kept = x
+    return found, standing.kept + 1, vars(standing)
+
+
+def made_inside(x, standing):
+    made = type(standing)(x)
+    return made.other + 1, vars(made)
+
+
+@pytest.mark.parametrize("program", [read_and_written, made_inside])
+@pytest.mark.parametrize("standing", [lambda: Standing(1), lambda: Forwarding(Shown())], ids=["plain", "forwarding"])
+def test_a_class_that_hides_its_dictionary_is_left_to_python(program, standing):
+    function = compiled(program)
+    with expected("unsupported-attribute", required=False):
+        for _ in range(2):
+            del Observed.asked[:]
+            theirs, asked = program(X, standing()), Observed.asked[:]
+            del Observed.asked[:]
+            assert_same(function(X, standing()), theirs)
+            assert Observed.asked == asked
+
+
+class Hearing(torch.nn.Module):
+    """Hears of all that a call of torch's reads."""
+
+    heard: list[str] = []
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def __getattribute__(self, name):
+        if name in ("forward", "layer", "_forward_hooks"):
+            Hearing.heard.append(name)
+        return super().__getattribute__(name)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Redirecting(torch.nn.Module):
+    def __getattribute__(self, name):
+        return {1: lambda module, given, result: result * 3} if name == "_forward_hooks" else super().__getattribute__(name)
+
+    def forward(self, x):
+        return x + 1
+
+
+class CalledOtherwise(torch.nn.Module):
+    def _call_impl(self, x):
+        return x * 9
+
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize("kind", [Hearing, Redirecting, CalledOtherwise])
+def test_a_module_that_answers_what_its_call_reads(kind):
+    module = kind()
+    for function in (module, lambda x: module(x) + 1):
+        call = dynascope.compile(function, backend="eager")
+        for _ in range(2):
+            del Hearing.heard[:]
+            theirs, heard = function(X), Hearing.heard[:]
+            del Hearing.heard[:]
+            torch.testing.assert_close(call(X), theirs)
+            assert Hearing.heard == heard

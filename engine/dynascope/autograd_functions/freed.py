@@ -25,8 +25,9 @@ def with_freed_history(function: Callable[..., Any], freed: Mapping[int, str]) -
 
     def call(*inputs: Any) -> tuple:
         results = list(function(*inputs))
-        for place, words in freed.items():
-            results[place] = _Freed.apply(anchor, results[place], words)
+        with torch.enable_grad():  # the graph may have switched gradients off since
+            for place, words in freed.items():
+                results[place] = _Freed.apply(anchor, results[place], words)
         return tuple(results)
 
     return call

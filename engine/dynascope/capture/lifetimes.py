@@ -62,7 +62,7 @@ def _has_finaliser(thing: Any) -> bool:
     """What a weak reference calls is asked of the object at hand. Modules have others that hold them."""
     if any("__del__" in vars(base) for base in type(thing).__mro__):
         return True
-    if isinstance(thing, (torch.nn.Module, *PLAIN)):
+    if issubclass(type(thing), (torch.nn.Module, *PLAIN)):
         return False
     return any(each.__callback__ is not None for each in weakref.getweakrefs(thing))
 

@@ -337,7 +337,7 @@ class Outside:
         if kind is types.FunctionType and not is_torch_operation(key):
             known = self.fixed(key, key.__qualname__)
             return known, known
-        if isinstance(key, (*FUNCTION_TYPES, enum.Enum, frozenset)) or _is_fixed_instance(key):
+        if issubclass(kind, (*FUNCTION_TYPES, enum.Enum, frozenset)) or _is_fixed_instance(key):
             return key, ConstantValue(key)
         raise Break(KeysByIdentity(kind.__name__, self.machine.expression()))
 
@@ -539,14 +539,14 @@ def _is_fixed_instance(object: Any) -> bool:
 
 def _is_found_by_identity(key: Any) -> bool:
     """Whether a key is a tensor, a module or an instance that is equal to itself alone, and no constant; or a weak reference to one."""
-    if isinstance(key, BY_IDENTITY):
+    if issubclass(type(key), BY_IDENTITY):
         return True
     if type(key) is weakref.ReferenceType:  # of tensors these compare the elements
         of = key()
-        return of is not None and not isinstance(of, (torch.Tensor, weakref.ReferenceType)) and _is_found_by_identity(of)
+        return of is not None and not issubclass(type(of), (torch.Tensor, weakref.ReferenceType)) and _is_found_by_identity(of)
     cls = type(key)
     is_default = all(lookup(cls, name) is vars(object)[name] for name in ("__hash__", "__eq__"))
-    return is_default and cls not in LITERAL_TYPES and not isinstance(key, FUNCTION_TYPES) and not _is_fixed_instance(key)
+    return is_default and cls not in LITERAL_TYPES and not issubclass(cls, FUNCTION_TYPES) and not _is_fixed_instance(key)
 
 
 def _is_script(object: Any) -> bool:

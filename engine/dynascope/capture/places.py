@@ -60,8 +60,9 @@ CONSTANT_TYPES = (*STABLE_TYPES, bool, int, float, complex, str, bytes, type(Non
 
 
 def is_constant(thing: Any) -> bool:
-    """What a name of a library can lead to without anything further to ask of it."""
-    return isinstance(thing, CONSTANT_TYPES)
+    """What a name of a library can lead to without anything further to ask of it. Its type is asked, as everywhere where the program may
+    have made the thing: `isinstance` asks that for its `__class__`."""
+    return issubclass(type(thing), CONSTANT_TYPES)
 
 
 def module_name(thing: Any) -> str:

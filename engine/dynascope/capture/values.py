@@ -27,6 +27,8 @@ from types import (
     CodeType,
     FunctionType,
     GeneratorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
     MethodDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -678,12 +680,18 @@ class InstanceValue(MutableValue):
 
 
 def own_dictionary(value: InstanceValue) -> dict[str, Any] | None:
-    if value.object is None:
+    if value.object is None or hides_its_dictionary(type(value.object)):
         return None
     try:
         return object.__getattribute__(value.object, "__dict__")
     except AttributeError:
         return None
+
+
+def hides_its_dictionary(cls: type) -> bool:
+    """Whether `__dict__` is something else than what its instances hold (a proxy's: a property that gives the dictionary of another)."""
+    entry = next((base.__dict__["__dict__"] for base in cls.__mro__ if "__dict__" in base.__dict__), None)
+    return entry is not None and type(entry) not in (GetSetDescriptorType, MemberDescriptorType)
 
 
 DELETED = NullValue()

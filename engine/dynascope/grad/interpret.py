@@ -182,8 +182,8 @@ def _named(reason: Any, name: str) -> Any:
 
 
 def _is_of_another_type(result: Any, example: Any) -> bool:
-    """Under autocast: a kernel that computes in one type by itself, and in another where what it calls inside is converted. Capture
-    has that from torch."""
+    """Under autocast: what was recorded computes in another type than capture was told, so that one of the two saw a conversion that
+    the other did not."""
     if not autocast.active_devices() or not isinstance(result, torch.Tensor) or not isinstance(example, torch.Tensor):
         return False
     return result.dtype is not example.dtype

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import math
+import sys
 import types
 import weakref
 from dataclasses import dataclass
@@ -457,13 +458,28 @@ def with_article(name: str) -> str:
 
 
 def short_repr(value: Any) -> str:
-    """As Python shows it, cut short; objects that show their address, and tensors, are named by what they are."""
-    if hasattr(type(value), "__torch_function__"):
+    """As Python shows it, cut short; objects that show their address, tensors, and what only the program's code shows are named by what
+    they are."""
+    if hasattr(type(value), "__torch_function__") or not _is_shown_by_python(value):
         return with_article(type(value).__name__)
     text = f"[{', '.join(map(short_repr, value))}]" if type(value) is list else repr(value)
     if " at 0x" in text and type(value) not in (str, bytes):  # what the text of an object says is the user's
         return describe_object(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_shown_by_python(value: Any) -> bool:
+    """Whether `repr` runs nothing of the program's, which may do anything and knows of no guard."""
+    if type(value) is tuple or type(value) in (set, frozenset):
+        return all(map(_is_shown_by_python, value))
+    if type(value) is dict:
+        return all(map(_is_shown_by_python, (*value, *value.values())))
+    owner = next(base for base in type(value).__mro__ if "__repr__" in vars(base))
+    return not owner.__flags__ & _MADE_BY_A_PROGRAM or owner.__module__.partition(".")[0] in sys.stdlib_module_names
+
+
+_MADE_BY_A_PROGRAM = 1 << 9
+"""CPython's flag of classes that live on the heap: those of Python code, and a few of its own in C."""
 
 
 def typed_repr(value: Any) -> str:

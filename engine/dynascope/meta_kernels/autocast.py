@@ -12,6 +12,7 @@ operators are converted is asked of torch itself; how, it does not say, and stan
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -195,20 +196,27 @@ def suspended() -> AbstractContextManager[None]:
     return torch._C._ExcludeDispatchKeyGuard(_ALL_KEYS) if is_simulated() else nullcontext()
 
 
-def converts_inside(operator: Any, arguments: tuple, keywords: dict[str, Any]) -> bool:
-    """Whether `operator`, which autocast passes by, is a kernel made of other operators, and one of those is converted there."""
-    if _active is None or _active.is_inside or not _is_made_of_others(operator.name()):
+def converts_inside(function: Any, arguments: tuple, keywords: dict[str, Any]) -> bool:
+    """Whether `function`, an operator that autocast passes by, is a kernel made of others, and one of those is converted there."""
+    if _active is None or _active.is_inside or not _is_made_of_others(function.name()):
         return False
     tensors = [each for each in _tensors((*arguments, *keywords.values())) if each.is_floating_point()]
     device = _active.device_of(tensors[0]) if tensors else ""
     if device not in _active.devices:
         return False
     watching = _Simulation(lambda tensor: device, None, (device,))
-    # Where torch hands an operator to Python it has excluded the keys above.
-    keys = torch._C._dispatch_tls_local_include_set() | _SETS[device], torch._C._dispatch_tls_local_exclude_set() - _SETS[device]
-    with _in_place_of_active(watching), torch._C._ForceDispatchKeyGuard(*keys), noted(), suppress(Exception):
-        operator(*arguments, **keywords)  # what it raises, it raises when it is recorded
+    with _in_place_of_active(watching), resumed(), noted(), suppress(Exception):
+        function(*arguments, **keywords)  # what it raises, it raises when it is recorded
     return watching.has_converted
+
+
+def resumed() -> AbstractContextManager[None]:
+    """Where torch hands an operator to a mode it has excluded the keys above: what the operator's kernel calls is converted inside."""
+    if _active is None or _active.is_inside:
+        return nullcontext()
+    sets = functools.reduce(operator.or_, (_SETS[device] for device in _active.devices))
+    keys = torch._C._dispatch_tls_local_include_set() | sets, torch._C._dispatch_tls_local_exclude_set() - sets
+    return torch._C._ForceDispatchKeyGuard(*keys)
 
 
 @contextmanager

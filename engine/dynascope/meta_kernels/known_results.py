@@ -20,6 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.frozen import frozen, plain
 
 META = torch.device("meta")
@@ -67,7 +68,8 @@ class _Known(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, classes: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not _is_a_function_of_layouts(func):
-            return func(*args, **kwargs)
+            with autocast.resumed():  # its kernel calls what it calls without this mode
+                return func(*args, **kwargs)
         self.asked = True
         try:
             key = (func, frozen(args, _leaf), frozen(kwargs, _leaf), torch.get_default_dtype())

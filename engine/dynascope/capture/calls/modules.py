@@ -13,10 +13,10 @@ from torch.nn.modules import module as module_code
 
 from dynascope.capture.calls import parallel_layers
 from dynascope.capture.protocols import attributes
-from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.reasons import ForeignCall, LayerOfSubclass
 from dynascope.capture.signals import Break
-from dynascope.capture.values import DictValue, InstanceValue, Value
+from dynascope.capture.values import DictValue, InstanceValue, Value, own_dictionary
 from dynascope.capture.world import note
 from dynascope.guards.guard import LengthIs, ModuleHasNoHooks
 from dynascope.guards.source import ConstantSource
@@ -42,7 +42,9 @@ def has_own_call(machine: Machine, module: InstanceValue) -> bool:
     """Whether calling the module does what torch's `Module` does."""
     if any(lookup(module.cls, name) not in OWN_CALLS for name in ("__call__", "_call_impl")):
         return False
-    own = module.object is not None and "_call_impl" in vars(module.object) or "_call_impl" in module.attributes
+    if has_python_method(module.cls, "__getattribute__"):  # which is asked for all that torch's call reads
+        return False
+    own = "_call_impl" in (own_dictionary(module) or {}) or "_call_impl" in module.attributes
     if not own:
         attributes.guard_not_shadowed(machine, module, "_call_impl")
     return not own
@@ -72,7 +74,7 @@ def guard_no_global_hooks(machine: Machine) -> None:
 
 def is_of_subclasses(module: InstanceValue) -> bool:
     """Whether its own weights are tensors with behaviour of their own (DTensor)."""
-    weights = vars(module.object).get("_parameters") if module.object is not None else None
+    weights = (own_dictionary(module) or {}).get("_parameters")
     return isinstance(weights, dict) and any(map(has_behaviour, weights.values()))
 
 
@@ -83,7 +85,7 @@ def has_behaviour(weight: Any) -> bool:
 def leave_to_python(machine: Machine, module: InstanceValue) -> None:
     """A layer whose weights have behaviour of their own (DTensor) is one break at its call, whatever is done before and after it: nothing
     is known of its hooks then, which hand such tensors on."""
-    own = vars(module.object) if module.object is not None else {}
+    own = own_dictionary(module) or {}
     weights = own.get("_parameters")
     if own.get("_modules") or not isinstance(weights, dict):
         return
@@ -96,7 +98,7 @@ def has_hooks(machine: Machine, module: InstanceValue) -> bool:
     if module.object is None:
         tables = [machine.realize(module.attributes[name]) for name in HOOKS if name in module.attributes]
         return any(not isinstance(table, DictValue) or table.items for table in tables)
-    own = module.object.__dict__
+    own = own_dictionary(module) or {}
     return any(own.get(name) or name in module.attributes or is_changed(machine, own.get(name)) for name in HOOKS)
 
 

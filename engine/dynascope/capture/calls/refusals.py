@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from dynascope.capture.operators_called import operators_called
-from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels import autocast, known_results
 from dynascope.meta_kernels.torch_warnings import noted
 
 ABOUT_TYPES = re.compile(
@@ -379,9 +379,9 @@ class _Trial:
             return [each.dtype for each in tensors_in((result,))]
 
     def is_foreseen(self, types: list[torch.dtype]) -> bool:
-        """Whether the meta kernel gives results of these types."""
+        """Whether the meta kernel gives results of these types, asked as capture asks it."""
         try:
-            with autocast.simulated(lambda example: self.device.type):
+            with autocast.simulated(lambda example: self.device.type), noted() as given, known_results.used(self.target, given):
                 return replace(self, device=torch.device("meta")).run(differentiates=False) == types
         except Exception:
             return True  # it says so itself

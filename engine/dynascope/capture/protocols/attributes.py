@@ -75,6 +75,7 @@ from dynascope.capture.values import (
     TracebackValue,
     TupleValue,
     Value,
+    hides_its_dictionary,
     own_dictionary,
 )
 from dynascope.capture.world import note, note_type
@@ -158,9 +159,11 @@ OF_OTHERS = (super, types.GenericAlias, types.UnionType)
 
 
 def is_opaque(value: Value) -> bool:
-    """Whether C says what its attributes are."""
+    """Whether C says what its attributes are, or only Python finds what it holds."""
     cls = value.python_type
-    return cls in (*PROXIES, *OF_OTHERS) or (issubclass(cls, threading.local) and not is_thread_local(value))
+    if cls in (*PROXIES, *OF_OTHERS) or (issubclass(cls, threading.local) and not is_thread_local(value)):
+        return True
+    return isinstance(value, InstanceValue) and value.object is not None and hides_its_dictionary(cls)
 
 
 def found_or_fallback(machine: Machine, value: Value, name: str, frame: Frame) -> Any:

@@ -126,7 +126,7 @@ NATIVE = (
 
 def acts_as(entry: Any, kind: type, method: str = "__get__") -> bool:
     """Whether an entry does what `property`, `classmethod` or `staticmethod` does: subclasses of these may have their own `__get__`."""
-    return isinstance(entry, kind) and look_up(type(entry), method) is vars(kind)[method]
+    return issubclass(type(entry), kind) and look_up(type(entry), method) is vars(kind)[method]
 
 
 def is_data_descriptor(entry: Any) -> bool:
