@@ -257,7 +257,6 @@ def _own_call(cls: type[torch.nn.Module]) -> types.FunctionType | None:
     return None if is_torchs else call
 
 
-
 def _special_methods(cls: type[torch.nn.Module]) -> Iterator[str]:
     """What Python looks up on a class and not on an object (`__len__`, `__iter__`, ...), where this one has it."""
     for name in dir(cls):
