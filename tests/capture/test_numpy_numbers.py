@@ -1,13 +1,17 @@
 """NumPy's numbers, and what NumPy computes of numbers, inside a compiled function."""
 
+import math
+
 import dynascope
 import pytest
 import torch
+from dynascope import recording
 from harness import compiled
 
 numpy = pytest.importorskip("numpy")
 SCALE = numpy.float32(0.5)
 COUNTS = (numpy.int64(2), 3)
+NUMBERS = (0.3, 0.7, 1.1, -2.5, 5.0, numpy.nan)
 
 PROGRAMS = {
     "square root of a size": lambda x: x / numpy.sqrt(x.shape[-1]),
@@ -58,6 +62,61 @@ def test_comparisons_of_a_number_that_varies_are_numpys_own():
         mine, theirs = (function(torch.ones(2), numpy.float64(v), n) for function in (call, program))
         assert mine[1] == theirs[1] and list(map(type, mine[1])) == list(map(type, theirs[1]))
     assert len(graphs) <= 3  # one for numbers as they were, one for others
+
+
+def test_a_smaller_float_that_varies_is_one_entry():
+    def program(x, reward):
+        baseline = reward * 0.9 + numpy.exp(reward)
+        target = torch.tensor(reward)
+        target += 1
+        rounded = torch.tensor([reward, 1.0]).sum() + float(reward) * 0.1
+        return x * reward, reward - x, baseline, reward, target, x.sum() * baseline, rounded
+
+    call, x = dynascope.compile(program, backend="eager", fullgraph=True), torch.arange(3.0)
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        found = [call(x, numpy.float32(number)) for number in NUMBERS]
+    finally:
+        recording.use(before)
+    for number, mine in zip(NUMBERS, found, strict=True):
+        theirs = program(x, numpy.float32(number))
+        assert list(map(type, mine)) == list(map(type, theirs))
+        assert [getattr(each, "dtype", None) for each in mine] == [getattr(each, "dtype", None) for each in theirs]
+        for one, other in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(other), equal_nan=True)
+    assert len(recorder.report().graphs) == 2  # one for the number as it was, one for others
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_gradients_by_a_smaller_float_that_varies(backend):
+    call = dynascope.compile(lambda w, reward: (w.sin() * reward).sum(), backend=backend, fullgraph=True)
+    for number in (0.3, 0.7, 1.1):
+        w = torch.ones(3, requires_grad=True)
+        call(w, numpy.float32(number)).backward()
+        torch.testing.assert_close(w.grad, torch.ones(3).cos() * numpy.float32(number))
+
+
+@pytest.mark.parametrize("asked", [lambda n: n > 0.5, lambda n: f"{n:.2f}", lambda n: math.sqrt(n), lambda n: numpy.isnan(n)])
+def test_a_smaller_float_that_decides_is_a_constant(asked):
+    def program(x, reward):
+        found = asked(reward)
+        return (x * reward if found else x - reward), found
+
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    for number in (0.3, 0.7, 1.1, 0.5):
+        mine, theirs = call(torch.ones(2), numpy.float32(number)), program(torch.ones(2), numpy.float32(number))
+        assert mine[1] == theirs[1] and type(mine[1]) is type(theirs[1])
+        torch.testing.assert_close(mine[0], theirs[0])
+
+
+def test_smaller_floats_that_vary_keep_their_identity():
+    call = dynascope.compile(lambda x, one, other: (x * one + other, one is other), backend="eager", fullgraph=True)
+    x, same, second = torch.ones(2), numpy.float32(0.5), numpy.float32(0.7)
+    for one, other in ((same, second), (second, same), (same, same), (numpy.float32(0.5), numpy.float32(0.5)), (second, second)):
+        found, is_one = call(x, one, other)
+        assert is_one is (one is other)
+        torch.testing.assert_close(found, x * one + other)
 
 
 def test_an_array_of_a_computed_number_is_its_own():

@@ -21,6 +21,8 @@ _FLOATS = ("float16", "float32", "float64")
 TYPES: frozenset[type] = frozenset()
 FLOATS: frozenset[type] = frozenset()
 """Of which a number that varies may be one."""
+AS_ARRAYS: frozenset[type] = frozenset()
+"""Those that vary as arrays of no dimension: no floats of Python's, but torch computes with them as NumPy does."""
 DTYPE_CLASSES: tuple[type, ...] = ()
 LIMITS: tuple[type, ...] = ()
 """What says how large numbers of a type are: constants, as torch's own are."""
@@ -44,6 +46,7 @@ if IS_THERE:  # torch imports it wherever it is installed
 
     TYPES = frozenset(getattr(numpy, name) for name in (*_INTEGERS, *_FLOATS))
     FLOATS = frozenset(getattr(numpy, name) for name in _FLOATS)
+    AS_ARRAYS = frozenset((numpy.float32,))
     DTYPE_CLASSES = (numpy.dtype,)
     LIMITS = (numpy.finfo, numpy.iinfo)
     TENSOR_TYPES = {getattr(numpy, name): getattr(torch, name) for name in (*_INTEGERS, *_FLOATS)}
@@ -67,7 +70,7 @@ def number_of(function: Callable[..., Any], arguments: tuple, keywords: dict[str
     """The number; None where the result is something else, or NumPy has something to say about it."""
     with noted() as given:
         result = function(*arguments, **keywords)
-    return result if not given and type(result) in TYPES | {int, float, bool} else None
+    return result if not given and type(result) in TYPES | {int, float, bool, numpy.bool_} else None
 
 
 def is_spread(tensor: torch.Tensor) -> bool:

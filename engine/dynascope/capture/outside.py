@@ -68,6 +68,7 @@ from dynascope.guards.source import (
     AttributeSource,
     ConstantSource,
     DictionaryAttributeSource,
+    FloatSource,
     ItemSource,
     KeyedItemSource,
     KeySource,
@@ -76,6 +77,7 @@ from dynascope.guards.source import (
     ModuleMemberSource,
     PlainTensorSource,
     Source,
+    TensorOfNumberSource,
     WaitedSource,
     cell_of,
     tensor_of_array,
@@ -115,6 +117,8 @@ class Outside:
         self.by_identity: dict[Any, Value] = {}
         self.by_source: dict[Source, Value] = {}
         self.by_dictionary: dict[int, InstanceValue] = {}
+        # Of numbers of NumPy's that vary.
+        self.held_in_tensors: frozenset[Source] = frozenset()
         # An identity means nothing once its object is gone.
         self.alive: list[Any] = []
         # The region's own, which no frame has any more when its effects are looked at.
@@ -162,6 +166,8 @@ class Outside:
     def _literal(self, object: Any, source: Source) -> Value:
         if type(object) in VARYING_TYPES and self.machine.is_symbolic(source):
             return self._number(object, source)
+        if type(object) in numpy_numbers.AS_ARRAYS and self.machine.is_symbolic(source):
+            return self._number_of_numpys(object, source)
         if type(object) is int:
             self.machine.sizes.seen[source] = object
         self.machine.guards.add(source, Equals(object))
@@ -173,6 +179,28 @@ class Outside:
         if type(object) is int:
             sizes.seen[source] = object
         return sizes.value(sizes.number(object, source, self.machine.options), source)
+
+    def _number_of_numpys(self, object: Any, source: Source) -> Value:
+        """One that is no float of Python's, and computes as an array does."""
+        self.guard_type(object, source)
+        self.held_in_tensors |= {source}
+        place = TensorOfNumberSource(source)
+        held = place.read(self.machine.values)
+        example = self.machine.in_plain_mode(lambda: meta_of(held))
+        tensor = TensorValue(self.machine.graph.input(self._name_of(source), place, held, example, held.device), example, held.device)
+        tensor.source = place
+        value = ArrayValue(tensor, is_number=True)
+        value.source = source
+        return self.remember(object, value)
+
+    def number_of(self, value: ArrayValue) -> Value | None:
+        """The float that torch takes a number of NumPy's for, where it came from outside."""
+        if not value.is_number or value.source is None:
+            return None
+        place, sizes = FloatSource(value.source), self.machine.sizes
+        if place not in self.by_source:
+            self.by_source[place] = sizes.value(sizes.number(place.read(self.machine.values), place, self.machine.options), place)
+        return self.by_source[place]
 
     def specialize(self, number: SymbolicNumber) -> ConstantValue:
         """The number's value, from now on assumed: a guard on every input it was computed from."""

@@ -76,6 +76,7 @@ from dynascope.guards.source import (
     ConstantSource,
     DictionaryAttributeSource,
     ExtentSource,
+    FloatSource,
     GlobalSource,
     ItemSource,
     KeyedItemSource,
@@ -91,6 +92,7 @@ from dynascope.guards.source import (
     ReducedSource,
     ReferentSource,
     Source,
+    TensorOfNumberSource,
     ThreadDictionarySource,
     TypeSource,
     UpcomingSource,
@@ -103,6 +105,7 @@ from dynascope.guards.source import (
     local_part,
     mapping_behind,
     plain_tensor,
+    tensor_of_number,
     waited,
 )
 
@@ -666,6 +669,8 @@ LOADERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     ItemSource: Rebuilder.load_item,
     KeySource: Rebuilder.load_key,
     LengthSource: applied(len),
+    FloatSource: applied(float),
+    TensorOfNumberSource: applied(tensor_of_number),
     KeyedItemSource: Rebuilder.load_keyed_item,
     ReferentSource: Rebuilder.load_referent,
     ThreadDictionarySource: Rebuilder.load_thread_dictionary,

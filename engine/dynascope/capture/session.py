@@ -247,6 +247,8 @@ def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) ->
     try:
         with without_compiler_imports(), without_function_modes(), recording(session.machine.guards.world):
             outcome = session.capture()
+            if (places := session.machine.outside.held_in_tensors) and _breaks(outcome):
+                raise CaptureAgain(fixed=options.fixed | places)  # what was left to Python may follow where it is a constant
             if trace is not None and options.trace is not None:
                 options.trace(trace.finished(_why_it_ended(outcome)))
             return outcome, session.earlier
@@ -258,6 +260,10 @@ def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) ->
         session.machine.journal.forget()
         vars(session.machine.outside).clear()
         vars(session.machine).clear()
+
+
+def _breaks(outcome: Captured | Refused) -> bool:
+    return isinstance(outcome, Refused) or not isinstance(outcome.exit, Return)
 
 
 def _why_it_ended(outcome: Captured | Refused) -> str:

@@ -227,6 +227,32 @@ class LengthSource(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class FloatSource(Source):
+    """`float(base)`, of one of NumPy's floats: what torch takes it for."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return self.base.expression()
+
+    def read(self, values: FrameValues) -> Any:
+        return float(self.base.read(values))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOfNumberSource(Source):
+    """A tensor of no dimension that holds one of NumPy's numbers: `torch.from_numpy(numpy.array(base))`."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return self.base.expression()
+
+    def read(self, values: FrameValues) -> Any:
+        return tensor_of_number(self.base.read(values))
+
+
+@dataclass(frozen=True, slots=True)
 class TypeSource(Source):
     """`type(base)`."""
 
@@ -353,6 +379,10 @@ def tensor_of_array(array: Any) -> Any:
         return sys.modules["torch"].from_numpy(array)
     except (TypeError, ValueError):
         return None
+
+
+def tensor_of_number(number: Any) -> Any:
+    return sys.modules["torch"].from_numpy(sys.modules["numpy"].array(number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ code (`__getitem__`, `__len__`, a property), which nobody called.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -69,7 +70,7 @@ def _extents(source: Source, predicate: TensorMatches, values: FrameValues) -> l
 
 def _is_number(source: Source, values: FrameValues) -> bool:
     try:
-        number = source.read(values)
-        return type(number) is int or isinstance(number, float)
+        kind = type(source.read(values))
+        return kind is int or (issubclass(kind, numbers.Real) and not issubclass(kind, numbers.Integral))  # NumPy's floats too
     except Exception:
         return False

@@ -378,9 +378,10 @@ def from_numpy(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
 
 
 def of_numbers(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value | None:
-    """A list that has numbers of arrays, each by itself; None for arrays."""
+    """A number of an array, or a list that has such, each by itself; None for arrays."""
     given = machine.realize(arguments[0]) if arguments else None
-    return from_parts(machine, arguments, keywords) if isinstance(given, (ListValue, TupleValue)) else None
+    is_number = isinstance(given, ArrayValue) and given.is_number
+    return from_parts(machine, arguments, keywords) if is_number or isinstance(given, (ListValue, TupleValue)) else None
 
 
 def as_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:

@@ -46,8 +46,10 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
         return value.node, value.example
     if kind is TensorValue:
         return value.node, value.example
-    if kind is ArrayValue and value.is_number and (found := late_numbers.number_of(machine, value.tensor)) is not None:
-        return to_operand(machine, found)
+    if kind is ArrayValue and value.is_number:
+        found = machine.outside.number_of(value) or late_numbers.number_of(machine, value.tensor)
+        if found is not None:
+            return to_operand(machine, found)
     if kind is ConstantValue:
         if value.value.__class__ is type and value.value in PYTHONS_TYPES:
             return PYTHONS_TYPES[value.value], PYTHONS_TYPES[value.value]

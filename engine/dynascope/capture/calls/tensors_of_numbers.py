@@ -25,6 +25,7 @@ from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    TRUE,
     ArrayValue,
     ConstantValue,
     ListValue,
@@ -184,8 +185,10 @@ def type_of(number: Value) -> torch.dtype | None:
 def part(machine: Machine, number: Value, options: dict[str, Value]) -> Value:
     """A tensor without dimensions."""
     if isinstance(number, TensorValue | ArrayValue):
-        number = number.tensor if isinstance(number, ArrayValue) else number
-        return apply_method(machine, torch.Tensor.to, [number], {"device": ConstantValue(machine.default_device()), **options})
+        options = {"device": ConstantValue(machine.default_device()), **options}
+        if isinstance(number, ArrayValue):  # to the number itself nobody can write
+            number, options = number.tensor, {**options, "copy": TRUE}
+        return apply_method(machine, torch.Tensor.to, [number], options)
     if machine.object_of(options["dtype"]).is_floating_point and number.python_type is int:
         number = machine.call_now(ConstantValue(float), [number])
     return apply_function(machine, torch.full, [TupleValue(()), number], options)
