@@ -104,7 +104,7 @@ def call_of(name: str, side: str, on: Sizes) -> Call:
             return given
         outputs = [each for each in given if each.requires_grad]
         if not tangents:
-            generator = torch.Generator(on.device).manual_seed(0)
+            generator = torch.Generator(on.device).manual_seed(1)  # of the inputs themselves many gradients are 0
             tangents.extend(torch.randn(each.shape, device=on.device, generator=generator).to(each.dtype) for each in outputs)
         return [*given, *torch.autograd.grad(outputs, wanted, tangents)]
 
@@ -118,7 +118,8 @@ def compared(calls: dict[str, Call]) -> str:
         if (mine.dtype, mine.shape, mine.stride()) != (eagers.dtype, eagers.shape, eagers.stride()):
             return " (another layout)"
         limit = 3e-2 if eagers.dtype in (torch.bfloat16, torch.int8) else 1e-3
-        if not (mine.double() - eagers.double()).norm() <= limit * eagers.double().norm() + 1e-6:
+        rounding = 1e-6 * eagers.numel() ** 0.5  # where the exact result is 0
+        if not (mine.double() - eagers.double()).norm() <= limit * eagers.double().norm() + rounding:
             return " (WRONG)"
     return ""
 
