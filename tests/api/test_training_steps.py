@@ -322,3 +322,32 @@ def test_a_step_that_gives_its_loss_as_a_number_keeps_no_copies_of_what_it_write
     losses = [step(x, target) for _ in range(3)]
     assert losses[0] > losses[1] > losses[2] and made == []
     assert len(dynascope.explain(step)(x, target).graphs) == 1
+
+
+@pytest.mark.compiler
+def test_what_is_computed_of_a_freed_history_can_be_read_and_not_differentiated():
+    """A renderer's step gives the image and the sum of its weights back, of what the loss freed."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 4)
+    x = torch.randn(2, 5, 3)
+
+    def step(x):
+        h = model(x)
+        weights = h[..., 3].relu() * h[..., 0].exp()
+        image = (weights[..., None] * h[..., :3].sigmoid()).sum(1)
+        image.square().mean().backward()
+        return image, weights.sum(-1), weights[0] * 2 + 1, (h * 0).detach()
+
+    outcomes = []
+    for function in (step, dynascope.compile(step, fullgraph=True)):
+        model.zero_grad()
+        results, words = function(x), []
+        for result in results[:3]:
+            with pytest.raises(RuntimeError, match="second time") as raised:
+                result.sum().backward()
+            words.append(str(raised.value))
+        outcomes.append((results, words, [p.grad.clone() for p in model.parameters()]))
+        assert [result.requires_grad for result in results] == [True, True, True, False]
+    assert outcomes[0][1] == outcomes[1][1]
+    torch.testing.assert_close(outcomes[1][0], outcomes[0][0])
+    torch.testing.assert_close(outcomes[1][2], outcomes[0][2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
@@ -28,6 +28,22 @@ def functions_of(examples: Iterable[torch.Tensor]) -> list[Any]:
                 found[function] = None
                 pending.append(function)
     return list(found)
+
+
+def leads_into(example: torch.Tensor, freed: Collection[Any]) -> bool:
+    """Whether every way back from the tensor comes to one of these functions: who differentiates it differentiates them."""
+    function = function_of(example)
+    pending, met = [function], {function}
+    while pending:
+        function = pending.pop()
+        if function is None or hasattr(function, "variable"):
+            return False
+        before = {each for each, _ in function.next_functions if each is not None} if function not in freed else set()
+        if not before and function not in freed:
+            return False
+        pending += before - met
+        met |= before
+    return True
 
 
 def storage_of(node: fx.Node) -> int | None:

@@ -86,7 +86,7 @@ from dynascope.capture.exits import (
 )
 from dynascope.capture.frames import Frame, Program
 from dynascope.capture.graph import CapturedGraph
-from dynascope.capture.histories import function_of
+from dynascope.capture.histories import leads_into
 from dynascope.capture.lifetimes import without_the_unread
 from dynascope.capture.machine import Machine
 from dynascope.capture.outside_generators import check_finished
@@ -521,7 +521,7 @@ class Session:
         found: dict[int, str] = {}
         for place, node in enumerate(outputs) if self.machine.freed else ():
             example = node.meta.get("example_value")
-            if isinstance(example, torch.Tensor) and function_of(example) in self.machine.freed:
+            if isinstance(example, torch.Tensor) and leads_into(example, self.machine.freed):
                 try:
                     seed = torch.empty_like(example, requires_grad=False)
                     example.backward(seed, retain_graph=True)
