@@ -315,6 +315,37 @@ def sizes_of(cooked, first):
     return (first, *cooked.parts)
 
 
+class Positions:
+    """Methods that remember, with the object by which they are found."""
+
+    def __init__(self, width):
+        self.width, self.asked = width, []
+
+    def __len__(self):
+        raise AssertionError("nobody asks whether it is empty")
+
+    @functools.cache  # noqa: B019
+    def count(self, rows):
+        self.asked.append(rows)
+        return rows * self.width
+
+    @functools.lru_cache  # noqa: B019
+    def table(self, rows, offset=0):
+        return torch.arange(rows * self.width).view(rows, self.width) + offset
+
+
+def cached_methods():
+    positions, other = Positions(4), Positions(2)
+
+    def program(x, at):
+        return x * at.count(3) + at.table(1, offset=2).sum(), at.table(1, offset=2) is at.table(1, offset=2)
+
+    yield lambda x: (program(x, positions), program(x, other))
+    positions.width = 7  # nobody asks again
+    yield positions.asked, other.asked
+    yield positions.asked, positions.table(1, offset=2)
+
+
 made = []
 
 
@@ -421,8 +452,8 @@ def scripts():
 
 
 WHOLE = [aliased, aliased_written, counted_lookups, upper, ordered, missing, stack, views, signatures, layers, slices]
+WHOLE += [cached_methods, scripts, backwards, backwards_by_items]
 WHOLE += [bound_methods, caches, cached_objects, identities, weak, getters, return_types, strided_writes, more_iterators, constructors]
-WHOLE += [scripts, backwards, backwards_by_items]
 
 
 def played(make, transform):

@@ -19,7 +19,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, in_order, is_
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
 from dynascope.capture.protocols import items, operators
-from dynascope.capture.protocols.classes import is_callable
+from dynascope.capture.protocols.classes import is_callable, lookup
 from dynascope.capture.reasons import ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -122,7 +122,7 @@ def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Ke
     if is_of_library(function.object) and any(map(varies, (*arguments, *keywords.values()))):
         return run_again(machine, function, arguments, keywords)
     given = [machine.known(each) for each in (*arguments, *keywords.values())]
-    known = [logger_of(machine, each) or lasting(each) for each in given]
+    known = [argument_of(machine, each) for each in given]
     if any(type(each) is NotConstant for each in known) or function.source is None:
         raise Break(ForeignCall(name_of_cached(function), "it is called with something that is no constant"))
     machine.guards.add(function.source, IdentityIs(function.object))
@@ -197,6 +197,14 @@ class Dispatch:
 MEANINGS_OF_CODE[functools.singledispatch(single_dispatch).__code__] = single_dispatch
 
 
+def argument_of(machine: Machine, value: Value) -> Any:
+    """The real argument, or NotConstant."""
+    for find in (logger_of, owner_of):
+        if (kept := find(machine, value)) is not None:
+            return kept
+    return lasting(value)
+
+
 def logger_of(machine: Machine, value: Value) -> logging.Logger | None:
     """A logger, which stays while the process does: methods that say something once remember it. What they say comes now, so
     nothing may wait to be said."""
@@ -204,6 +212,18 @@ def logger_of(machine: Machine, value: Value) -> logging.Logger | None:
         return None
     if not isinstance(value.source, MadeSource):
         machine.guards.add(value.source, IdentityIs(value.object))
+    return value.object
+
+
+def owner_of(machine: Machine, value: Value) -> Any:
+    """The object that a remembering method is of (`self`), which the method keeps alive: it is found by what it is, not by what it
+    holds. Whatever the program has done so far is done later, and the method would not see it."""
+    if not isinstance(value, InstanceValue) or value.object is None or value.source is None or isinstance(value.source, MadeSource):
+        return None
+    is_default = all(lookup(value.cls, name) is vars(object)[name] for name in ("__hash__", "__eq__"))
+    if not is_default or value.changed or any(written_until_now(machine)):
+        return None
+    machine.guards.add(value.source, IdentityIs(value.object))
     return value.object
 
 
