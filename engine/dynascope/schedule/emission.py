@@ -64,7 +64,7 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
         return []
     device = unit.members[0][0].device
     whole = with_whole_reductions(used, columns)
-    if device.type != "cpu" and (few := written_out(whole, rows, columns)) is not None:
+    if (few := written_out(whole, rows, columns, device)) is not None:
         whole, columns = few, ()
     plain = whole, rows
     body, rows, columns = shaped(*plain, columns)

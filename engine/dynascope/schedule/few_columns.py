@@ -1,10 +1,11 @@
-"""Reductions over few elements that lie far apart, of rows that lie side by side: written out, element after element.
+"""Reductions over few elements: written out, element after element.
 
     r0: 65536, c0: 21    max over c0 of (load x[65536*c0 + r0])
         ->    r0: 65536  maximum (maximum (load x[r0]) (load x[65536 + r0])) ...
 
-A program of a GPU then has a row in each thread. As a tile it would be as wide as the next power of two, and its threads would share
-each reduction. Sums are added up in pairs.
+A program of a GPU then has a row in each thread, where the elements of a row lie far apart and rows side by side. As a tile it would be as
+wide as the next power of two, and its threads would share each reduction. On a processor a row is a lane: of rows walked over one by one
+most lanes hold nothing, and each reduction ends across them. Sums are added up in pairs.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ MOST_UNWRITTEN = 64
 """Where nothing is written for each."""
 LONGEST_BODY = 1000
 FEWEST_ROWS = 4096
+FEWEST_ROWS_OF_LANES = 64
+MOST_OF_A_PLACE, MOST_OF_SEVERAL, MOST_OF_ONE = 32, 12, 4
+"""Elements on a processor: what is saved is the end of a reduction, dearest where it finds a place; for that rows are read across."""
 _COMBINED_BY = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 
 
-def written_out(body: Body, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...]) -> Body | None:
+def written_out(body: Body, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...], device: torch.device) -> Body | None:
     """The body without `columns`; None where they are better walked over."""
     if not columns or not all(isinstance(symbol.extent, int) for symbol in columns):
         return None
@@ -39,15 +43,23 @@ def written_out(body: Body, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...
     writes = any(isinstance(op, Store) and each for op, each in zip(body, depends, strict=True))
     if count > (MOST_ELEMENTS if writes else MOST_UNWRITTEN) or written > LONGEST_BODY:
         return None
-    if prod(nominal(symbol.extent) for symbol in rows) < FEWEST_ROWS:
+    if prod(nominal(symbol.extent) for symbol in rows) < (FEWEST_ROWS_OF_LANES if device.type == "cpu" else FEWEST_ROWS):
         return None
-    if any(isinstance(op, Scan) for op in body) or not _lies_across(body, rows, columns):
+    fits = _lies_across(body, rows, columns) if device.type != "cpu" else count <= _most_of_lanes(body)
+    if any(isinstance(op, Scan) for op in body) or not fits:
         return None
     places = [
         dict(zip(columns, map(constant, numbers), strict=True))
         for numbers in combinations(*(range(symbol.extent) for symbol in columns))  # type: ignore[arg-type]
     ]
     return _Writer(places).write(body, [bool(each) for each in depends])
+
+
+def _most_of_lanes(body: Body) -> int:
+    kinds = [op.kind for op in body if isinstance(op, Reduce)]
+    if not {"argmax", "argmin"}.isdisjoint(kinds):
+        return MOST_OF_A_PLACE
+    return MOST_OF_SEVERAL if len(kinds) > 1 else MOST_OF_ONE
 
 
 def _lies_across(body: Body, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...]) -> bool:
