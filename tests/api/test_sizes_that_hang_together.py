@@ -101,3 +101,28 @@ def test_an_error_is_eagers_where_they_do_not_fit():
         compiled(rows(n, 5), 2 * n)
     with pytest.raises(RuntimeError, match="invalid for input of size"):
         compiled(rows(30, 5), 61)
+
+
+def test_a_part_of_an_argument_that_is_no_longer_there(compilations):  # noqa: F811
+    """What a number was tied to at an earlier call is looked for with guards, and may be gone."""
+
+    def program(x, sizes):
+        return x.view(*sizes, 5).sum(-2) if len(sizes) > 1 else x * sizes[0]
+
+    compiled = dynascope.compile(program, backend="eager")
+    for sizes in ([2, 3], [4, 5], [3, 7], [6], [9], [2, 8], [4]):
+        rows_of_all = sizes[0] * sizes[1] if len(sizes) > 1 else sizes[0]
+        x = rows(rows_of_all, 5)
+        torch.testing.assert_close(compiled(x, sizes), program(x, sizes))
+
+
+def test_an_argument_that_the_program_comes_to_later_keeps_its_guards():
+    def program(x, rows_of, columns):
+        y = x.view(-1, x.shape[1])
+        return y.reshape(rows_of, columns, 5) * 1 if x.sum().dim() == 0 else y
+
+    compiled = dynascope.compile(program, backend="eager")
+    for h, w in ((2, 3), (4, 5), (3, 7), (6, 2)):
+        torch.testing.assert_close(compiled(rows(h * w, 5), h, w), program(rows(h * w, 5), h, w))
+    with pytest.raises(TypeError):
+        compiled(rows(6, 5), 2.0, 3)

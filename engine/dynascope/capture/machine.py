@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from warnings import WarningMessage
 
@@ -126,7 +126,7 @@ class Machine:
         self.journal = Journal()
         self.graph = GraphBuilder(self.journal, self.user_stack)
         self.guards = GuardLog(self.user_stack)
-        self.sizes = Sizes(self.graph, self.user_stack, self.read)
+        self.sizes = Sizes(self.graph, self.user_stack, self.look)
         self.state_at_entry = TorchState.now()
         self.overriding = Overriding(function_state())
         self.extents = Extents(self)
@@ -222,6 +222,11 @@ class Machine:
 
     def read(self, source: Source) -> Any:
         return source.read(self.values)
+
+    def look(self, source: Source) -> None:
+        """Makes what lies at a place known, as if the program had read it."""
+        with suppress(LookupError, Break):
+            self.realize(self.outside.realize(self.read(source), source))
 
     def is_symbolic(self, source: Source) -> bool:
         if self.options.dynamic is False or source in self.options.fixed or isinstance(source, ConstantSource):

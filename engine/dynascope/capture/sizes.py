@@ -19,7 +19,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import ConditionValue, ConstantValue, SymbolicNumber, Value
 from dynascope.guards.guard import Guard
 from dynascope.guards.relation_guard import RelationHolds
-from dynascope.guards.source import ExtentSource, Source
+from dynascope.guards.source import ExtentSource, ItemSource, LocalSource, Source
 from dynascope.report.span import UserStack
 from dynascope.sizes import (
     Relation,
@@ -38,6 +38,7 @@ from dynascope.sizes.expression import INFINITY, of_root
 from dynascope.sizes.functions import NAMES
 from dynascope.sizes.size import IN_PLACE, hint_of
 
+TensorShape = tuple[int, ...]
 LEAST, MOST = 2, 2**63 - 1
 """No tensor has a larger size or stride."""
 
@@ -49,17 +50,28 @@ def number_in(value: Value) -> Any:
     return value.size if isinstance(value, SymbolicNumber) else getattr(value, "value", None)
 
 
+def argument_parts(source: Source) -> list[Source]:
+    """An argument, what is looked at in it, and in that; none where a place is no part of an argument."""
+    parts = [source]
+    while isinstance(parts[0], ItemSource):
+        parts.insert(0, parts[0].base)
+    return parts if isinstance(parts[0], LocalSource) else []
+
+
 class Sizes:
     """The scope of a capture, which the back end goes on using: guards are made when both are done."""
 
-    def __init__(self, graph: GraphBuilder, user_stack: Callable[[], UserStack], read: Callable[[Source], Any]) -> None:
+    def __init__(self, graph: GraphBuilder, user_stack: Callable[[], UserStack], look: Callable[[Source], Any]) -> None:
+        """`look` makes what lies at a place known to the capture, with its guards."""
         self.scope = Scope(user_stack)
-        self.graph, self.read = graph, read
+        self.graph, self.look = graph, look
         self.places: dict[str, tuple[Source, UserStack]] = {}
         self.extents: dict[tuple[int, int | None], Size] = {}
         """Of tensors, by their values at hand and what they were at earlier captures."""
         self.made: dict[Source, Size] = {}
         """What lies at each place of a number that varies."""
+        self.begun: dict[Source, TensorShape] = {}
+        """The tensors whose sizes are being made."""
         self.seen: dict[Source, int] = {}
         """Every size of a tensor from outside, and every int, as it is."""
         self.counts: dict[tuple, Size] = {}
@@ -106,13 +118,22 @@ class Sizes:
         tie = options.ties.get(source)
         if tie is None or not options.fixed.isdisjoint(tie.keys):
             return None
-        values = [self.read(place) for place in tie.keys]
-        if not all(type(value) is int and value >= LEAST for value in values) or tie.of(values) != hint:
+        sizes = [self._given_at(place, options) for place in tie.keys]
+        if not all(isinstance(size, Size) and size.hint >= LEAST for size in sizes) or (size := tie.of(sizes)).hint != hint:
             return None
-        make = (self.size_of_tensor if isinstance(place, ExtentSource) else self.number for place in tie.keys)
-        size = tie.of([each(value, place, options) for each, value, place in zip(make, values, tie.keys, strict=True)])
         self.follows(source, size)
         return size
+
+    def _given_at(self, place: Source, options: CaptureOptions) -> Size | None:
+        """What varies at a place, which may be an argument that the program comes to later."""
+        base = place.base if isinstance(place, ExtentSource) else place
+        if place not in self.made and base in self.begun:
+            sizes = self.begun[base]
+            is_there = isinstance(place, ExtentSource) and place.kind == "size" and place.dimension < len(sizes)
+            return self.size_of_tensor(sizes[place.dimension], place, options) if is_there else None
+        for each in argument_parts(base) if place not in self.made else ():
+            self.look(each)
+        return self.made.get(place)
 
     def root_at(self, hint: int, source: Source) -> Size:
         """A tensor's size or stride that varies by itself."""
@@ -194,7 +215,7 @@ class Sizes:
         """Capture is over. Relations that the back end adds are of no line unless it says of which."""
         self.scope.where = tuple
         self.scope.undecided = self.scope.decided = None
-        del self.graph, self.read
+        del self.graph, self.look
 
     def guards(self) -> tuple[Guard, ...]:
         return tuple(self._guards())
