@@ -31,12 +31,15 @@ def functions_of(examples: Iterable[torch.Tensor]) -> list[Any]:
 
 
 def leads_into(example: torch.Tensor, freed: Collection[Any]) -> bool:
-    """Whether every way back from the tensor comes to one of these functions: who differentiates it differentiates them."""
+    """Whether the tensor came from one of these functions, or every way back from it comes to one and passes torch's own alone: who
+    differentiates it differentiates them. Functions of the program's on the way say themselves, at their lines, what they miss."""
     function = function_of(example)
+    if function in freed:
+        return True
     pending, met = [function], {function}
     while pending:
         function = pending.pop()
-        if function is None or hasattr(function, "variable"):
+        if function is None or hasattr(function, "variable") or isinstance(function, torch.autograd.function.BackwardCFunction):
             return False
         before = {each for each, _ in function.next_functions if each is not None} if function not in freed else set()
         if not before and function not in freed:
