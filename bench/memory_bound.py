@@ -45,6 +45,8 @@ def main() -> None:
         parser.error(f"no program is called {unknown[0]}")
     names = options.programs or [*PROGRAMS]
     is_gpu = options.device == "cuda"
+    if options.dearest and not is_gpu:
+        parser.error("--dearest: kernels are looked at one by one on a GPU alone; `dynascope profile FILE` shows a processor's")
     if is_gpu:
         with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
             pool.map(fill_caches, names, chunksize=1)
@@ -53,7 +55,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {side: [] for side in sides[1:]}
     for name in names:
         try:
-            times, wrong = (on_gpu if is_gpu else on_processor)(name, sides, options.dearest)
+            times, wrong = on_gpu(name, sides, options.dearest) if is_gpu else on_processor(name, sides)
         except Exception as error:  # of torch.compile's too: the row says whose
             rows.append([name, f"{type(error).__name__}: {' '.join(str(error).split())[:100]}", *[""] * (2 * len(sides) - 2)])
             print(" | ".join(rows[-1]), flush=True)
@@ -139,7 +141,7 @@ def on_gpu(name: str, sides: Sequence[str], dearest: int) -> tuple[dict[str, flo
     return times, wrong
 
 
-def on_processor(name: str, sides: Sequence[str], dearest: int) -> tuple[dict[str, float], str]:
+def on_processor(name: str, sides: Sequence[str]) -> tuple[dict[str, float], str]:
     torch.set_num_threads(1)
     calls = {side: call_of(name, side, Sizes("cpu", PARTS)) for side in sides}
     wrong = compared(calls)

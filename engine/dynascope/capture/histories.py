@@ -36,16 +36,18 @@ def leads_into(example: torch.Tensor, freed: Collection[Any]) -> bool:
     function = function_of(example)
     if function in freed:
         return True
-    pending, met = [function], {function}
+    pending, met = [function], set()
     while pending:
         function = pending.pop()
         if function is None or hasattr(function, "variable") or isinstance(function, torch.autograd.function.BackwardCFunction):
             return False
-        before = {each for each, _ in function.next_functions if each is not None} if function not in freed else set()
-        if not before and function not in freed:
+        if function in freed or function in met:
+            continue
+        met.add(function)
+        before = [each for each, _ in function.next_functions if each is not None]
+        if not before:
             return False
-        pending += before - met
-        met |= before
+        pending += before
     return True
 
 

@@ -164,20 +164,18 @@ class Outside:
         self.machine.guards.add(source, TypeIs(type(object)))
 
     def _literal(self, object: Any, source: Source) -> Value:
+        if type(object) is int:
+            self.machine.sizes.seen[source] = object
         if type(object) in VARYING_TYPES and self.machine.is_symbolic(source):
             return self._number(object, source)
         if type(object) in numpy_numbers.AS_ARRAYS and self.machine.is_symbolic(source):
             return self._number_of_numpys(object, source)
-        if type(object) is int:
-            self.machine.sizes.seen[source] = object
         self.machine.guards.add(source, Equals(object))
         return ConstantValue(object, source)
 
     def _number(self, object: int | float, source: Source) -> Value:
         self.guard_type(object, source)
         sizes = self.machine.sizes
-        if type(object) is int:
-            sizes.seen[source] = object
         return sizes.value(sizes.number(object, source, self.machine.options), source)
 
     def _number_of_numpys(self, object: Any, source: Source) -> Value:

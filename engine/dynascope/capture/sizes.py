@@ -38,7 +38,6 @@ from dynascope.sizes.expression import INFINITY, of_root
 from dynascope.sizes.functions import NAMES
 from dynascope.sizes.size import IN_PLACE, hint_of
 
-TensorShape = tuple[int, ...]
 LEAST, MOST = 2, 2**63 - 1
 """No tensor has a larger size or stride."""
 
@@ -70,7 +69,7 @@ class Sizes:
         """Of tensors, by their values at hand and what they were at earlier captures."""
         self.made: dict[Source, Size] = {}
         """What lies at each place of a number that varies."""
-        self.begun: dict[Source, TensorShape] = {}
+        self.begun: dict[Source, tuple[int, ...]] = {}
         """The tensors whose sizes are being made."""
         self.seen: dict[Source, int] = {}
         """Every size of a tensor from outside, and every int, as it is."""
@@ -119,19 +118,20 @@ class Sizes:
         if tie is None or not options.fixed.isdisjoint(tie.keys):
             return None
         sizes = [self._given_at(place, options) for place in tie.keys]
-        if not all(isinstance(size, Size) and size.hint >= LEAST for size in sizes) or (size := tie.of(sizes)).hint != hint:
+        if any(size is None or size.hint < LEAST for size in sizes) or (size := tie.of(sizes)).hint != hint:
             return None
         self.follows(source, size)
         return size
 
     def _given_at(self, place: Source, options: CaptureOptions) -> Size | None:
         """What varies at a place, which may be an argument that the program comes to later."""
+        if place in self.made:
+            return self.made[place]
         base = place.base if isinstance(place, ExtentSource) else place
-        if place not in self.made and base in self.begun:
-            sizes = self.begun[base]
+        if (sizes := self.begun.get(base)) is not None:
             is_there = isinstance(place, ExtentSource) and place.kind == "size" and place.dimension < len(sizes)
             return self.size_of_tensor(sizes[place.dimension], place, options) if is_there else None
-        for each in argument_parts(base) if place not in self.made else ():
+        for each in argument_parts(base):
             self.look(each)
         return self.made.get(place)
 

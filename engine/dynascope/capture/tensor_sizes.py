@@ -61,13 +61,15 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
     sizes: list[Any] = list(tensor.shape)
     marks = marks_of(tensor)
     machine.sizes.begun[source] = tuple(tensor.shape)
-    for d in varying:
-        place = ExtentSource(source, "size", d)
-        sizes[d] = machine.sizes.size_of_tensor(sizes[d], place, machine.options)
-        low, high = marks.bounds.get(d, (None, None))
-        _ = low is None or sizes[d] >= low
-        _ = high is None or sizes[d] <= high
-    del machine.sizes.begun[source]
+    try:
+        for d in varying:
+            place = ExtentSource(source, "size", d)
+            sizes[d] = machine.sizes.size_of_tensor(sizes[d], place, machine.options)
+            low, high = marks.bounds.get(d, (None, None))
+            _ = low is None or sizes[d] >= low
+            _ = high is None or sizes[d] <= high
+    finally:  # a break inside may be taken back, and the capture go on
+        del machine.sizes.begun[source]
     times = machine.sizes.scope.times
     for name, count in Counter(str(sizes[d]) for d in varying).items():
         times[name] = max(times.get(name, 0), count)

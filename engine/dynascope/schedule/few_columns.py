@@ -43,10 +43,11 @@ def written_out(body: Body, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...
     writes = any(isinstance(op, Store) and each for op, each in zip(body, depends, strict=True))
     if count > (MOST_ELEMENTS if writes else MOST_UNWRITTEN) or written > LONGEST_BODY:
         return None
-    if prod(nominal(symbol.extent) for symbol in rows) < (FEWEST_ROWS_OF_LANES if device.type == "cpu" else FEWEST_ROWS):
-        return None
-    fits = _lies_across(body, rows, columns) if device.type != "cpu" else count <= _most_of_lanes(body)
-    if any(isinstance(op, Scan) for op in body) or not fits:
+    if device.type == "cpu":
+        fits, fewest = count <= _most_of_lanes(body), FEWEST_ROWS_OF_LANES
+    else:
+        fits, fewest = _lies_across(body, rows, columns), FEWEST_ROWS
+    if not fits or prod(nominal(symbol.extent) for symbol in rows) < fewest or any(isinstance(op, Scan) for op in body):
         return None
     places = [
         dict(zip(columns, map(constant, numbers), strict=True))

@@ -30,6 +30,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
     NONE,
+    ArrayValue,
     ConditionValue,
     ConstantValue,
     ListValue,
@@ -104,6 +105,11 @@ def are_served(machine: Machine) -> bool:
 
 
 # One number
+
+
+def number_of_array(machine: Machine, value: ArrayValue) -> Value | None:
+    """What torch takes a number of NumPy's for, or an array of one element; None where it stays a break."""
+    return machine.outside.number_of(value) or number_of(machine, value.tensor)
 
 
 def number_of(machine: Machine, tensor: TensorValue, below: int = INDEX + 1) -> Value | None:

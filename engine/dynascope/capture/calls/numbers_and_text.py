@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 def number(machine: Machine, cls: type, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0]) if arguments else ConstantValue(0)
-    outside = machine.outside.number_of(value) if isinstance(value, ArrayValue) else None
-    if isinstance(value, ArrayValue):
-        value = value.tensor
-    if isinstance(value, TensorValue):
-        found = (outside or late_numbers.number_of(machine, value)) if cls is not complex and len(arguments) == 1 else None
+    if isinstance(value, (TensorValue, ArrayValue)):
+        found = None
+        if cls is not complex and len(arguments) == 1:
+            find = late_numbers.number_of_array if isinstance(value, ArrayValue) else late_numbers.number_of
+            found = find(machine, value)
         if found is None:
             raise Break(DataDependentValue(machine.expression(), cls.__name__))
         value, arguments = found, [found]

@@ -208,7 +208,7 @@ def number_of(machine: Machine, value: Value) -> Value:
     """What a tensor meets: of a number of NumPy's the one of Python's that it is."""
     if not isinstance(value, ArrayValue):
         return value
-    found = machine.outside.number_of(value) or (late_numbers.number_of(machine, value.tensor) if value.is_number else None)
+    found = late_numbers.number_of_array(machine, value) if value.is_number else None
     if found is None:
         raise foreign(machine)
     return found

@@ -47,7 +47,7 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
     if kind is TensorValue:
         return value.node, value.example
     if kind is ArrayValue and value.is_number:
-        found = machine.outside.number_of(value) or late_numbers.number_of(machine, value.tensor)
+        found = late_numbers.number_of_array(machine, value)
         if found is not None:
             return to_operand(machine, found)
     if kind is ConstantValue:

@@ -136,7 +136,7 @@ def _expands(sizes: tuple[Extent, ...], wanted: tuple[Extent, ...]) -> bool:
 
 @rule(aten.index_add.default)
 def index_add(call: Lowering) -> Lowered | NotLowered:
-    base, dimension, index, source = call.arguments[:4]
+    base, _, index, source = call.arguments[:4]
     if (
         not is_constant(call.operand(4, "alpha", 1), 1)
         or len(index.sizes) != 1
@@ -144,31 +144,26 @@ def index_add(call: Lowering) -> Lowered | NotLowered:
         or not base.sizes
     ):
         return NotLowered("an index_add that scales, or without dimensions")
-    refused = _cannot_scatter(call, base, source.sizes, True)
-    if refused is not None:
-        return refused
-    dimension %= len(base.sizes)
-    nest = call.nest(source.sizes)
-    return _added(call, nest, base, source, dimension, index, (nest.indices[dimension],))
+    return _added(call, source.sizes)
 
 
 @rule(aten.scatter_add.default, on_gpus=True)
 def scatter_add(call: Lowering) -> Lowered | NotLowered:
-    base, dimension, index, source = call.arguments[:4]
+    base, _, index, source = call.arguments[:4]
     if not base.sizes or len(index.sizes) != len(base.sizes) or len(source.sizes) != len(base.sizes):
         return NotLowered("a scatter without dimensions")
-    refused = _cannot_scatter(call, base, index.sizes, True)
+    return _added(call, index.sizes)
+
+
+def _added(call: Lowering, sizes: tuple[Extent, ...]) -> Lowered | NotLowered:
+    """Each element of a nest of these sizes, added where the index says that it, or all along the other dimensions, goes."""
+    base, dimension, index, source = call.arguments[:4]
+    refused = _cannot_scatter(call, base, sizes, True)
     if refused is not None:
         return refused
     dimension %= len(base.sizes)
-    nest = call.nest(index.sizes)
-    return _added(call, nest, base, source, dimension, index, nest.indices)
-
-
-def _added(
-    call: Lowering, nest: NestBuilder, base: TensorView, source: TensorView, dimension: int, index: TensorView, at: tuple[Index, ...]
-) -> Lowered:
-    """Each element of the nest, added where `index` says that it goes along one dimension."""
+    nest = call.nest(sizes)
+    at = nest.indices if len(index.sizes) == len(sizes) else (nest.indices[dimension],)
     place = checked(call, nest, index, at, base.sizes[dimension], dimension, "gather")
     full = (*nest.indices[:dimension], place, *nest.indices[dimension + 1 :])
     return _scattered(call, nest, base, full, nest.load(source, nest.indices), True)

@@ -216,18 +216,21 @@ class _Divisor:
         return end - (first.apply("maximum", nest.constant(0, torch.int64)) if begins_before else first)
 
 
-def _mean_of(call: Lowering, first: int) -> tuple[list[Any], _Divisor]:
-    """Widths, steps and paddings, and the divisor, which stand from argument `first` on."""
+_OF_VOLUMES = (aten.avg_pool3d.default, aten.avg_pool3d_backward.default)
+
+
+def _mean_of(call: Lowering, first: int, sizes: tuple[Extent, ...], counts: tuple[Extent, ...]) -> tuple[Sides, _Divisor]:
+    """The windows and the divisor, which stand from argument `first` on."""
     numbers = [call.operand(first, "kernel_size"), call.operand(first + 1, "stride", []), call.operand(first + 2, "padding", [0])]
     given = call.operand(first + 5, "divisor_override")
-    return numbers, _Divisor(given, bool(call.operand(first + 4, "count_include_pad", True)))
+    sides = sides_of(sizes, counts, *numbers, along=3 if call.operator in _OF_VOLUMES else 2)
+    return sides, _Divisor(given, bool(call.operand(first + 4, "count_include_pad", True)))
 
 
 @rule(aten.avg_pool2d.default, aten.avg_pool3d.default)
 def mean(call: Lowering) -> Lowered | NotLowered:
     x, layout = call.arguments[0], call.results[0]
-    numbers, divisor = _mean_of(call, 1)
-    sides = sides_of(x.sizes, layout.shape, *numbers, along=3 if call.operator is aten.avg_pool3d.default else 2)
+    sides, divisor = _mean_of(call, 1, x.sizes, layout.shape)
     if (refused := _refused(call, sides)) is not None:
         return refused
     nest = call.nest(layout.shape)
@@ -242,8 +245,7 @@ def mean(call: Lowering) -> Lowered | NotLowered:
 @rule(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
 def mean_backward(call: Lowering) -> Lowered | NotLowered:
     gradient, x = call.arguments[:2]
-    numbers, divisor = _mean_of(call, 2)
-    sides = sides_of(x.sizes, gradient.sizes, *numbers, along=3 if call.operator is aten.avg_pool3d_backward.default else 2)
+    sides, divisor = _mean_of(call, 2, x.sizes, gradient.sizes)
     if (refused := _refused(call, sides)) is not None:
         return refused
     nest = call.nest(call.results[0].shape)
