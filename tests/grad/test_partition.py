@@ -23,6 +23,17 @@ def test_a_pointwise_chain_keeps_its_input_alone():
     assert pair.saved_bytes == 0
 
 
+def test_a_loss_of_an_input_keeps_that_input_alone():
+    """Limits, logarithms and triangles are pointwise too."""
+
+    def loss(x):
+        entropy = F.binary_cross_entropy_with_logits(x, torch.ones_like(x), reduction="none")
+        return (x.sigmoid().clamp_max(0.9) ** 2 * entropy.tril()).mean()
+
+    pair = pair_of(loss, [torch.randn(16, 16, requires_grad=True)])
+    assert [s.origin for s in pair.saved] == [InputItself(0)]
+
+
 def test_random_numbers_are_kept_and_drawn_once():
     pair = pair_of(lambda x: F.dropout(x, 0.5, True) * 2, [torch.randn(64, requires_grad=True)])
     targets = [str(n.target) for m in (pair.forward, pair.backward) for n in m.graph.nodes if n.op == "call_function"]

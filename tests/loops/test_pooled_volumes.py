@@ -45,6 +45,12 @@ def test_halves_are_refused_as_eager_does():
             function(X.bfloat16())
 
 
+@pytest.mark.parametrize("pool", [F.avg_pool2d, F.avg_pool3d])
+def test_a_divisor_of_nothing_is_eagers_error(pool):
+    with pytest.raises(RuntimeError, match="divisor must be not zero"):
+        dynascope.compile(lambda x: pool(x, 2, divisor_override=0))(X)
+
+
 def test_they_are_kernels():
     text = dynascope.explain(POOLED["overlapping"], X).show("groups")
     assert "aten.avg_pool3d" not in text

@@ -10,6 +10,7 @@ numbers made from a seed may be made again. What `keeping.py` says of memory tra
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import fx
 
 from dynascope.grad.cut import FlowNetwork
 from dynascope.grad.keeping import Residence, residence_of
-from dynascope.grad.metadata import COMPARISONS, FLOATING_UNARY, PROMOTING, SAME_UNARY, overloads
+from dynascope.grad.metadata import overloads
 from dynascope.grad.operators import is_view
 from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Results
@@ -30,13 +31,13 @@ from dynascope.sizes import Size
 
 aten = torch.ops.aten
 
-CHEAP = (
-    set(PROMOTING + FLOATING_UNARY + SAME_UNARY + COMPARISONS)
-    | set(overloads("div.Tensor div.Scalar div.Tensor_mode where.self clamp clamp.Tensor abs _to_copy clone full"))
-    | set(overloads("gelu silu arange.start_step arange.start arange masked_fill.Scalar relu leaky_relu elu hardtanh"))
-    | {UNIFORM}
-)
-"""Beside views, steps that may run again in the backward pass: each element costs a few operations and reads no neighbour."""
+BESIDE_POINTWISE = {
+    *overloads("_to_copy clone full arange.start_step arange.start arange tril triu"),
+    *overloads("floor_divide floor_divide.Scalar rsub.Tensor special_i0"),
+    UNIFORM,
+}
+"""Steps that may run again in the backward pass, as views may and what torch says is pointwise: each element costs a few operations and
+reads no neighbour."""
 
 DISCOUNT = 8
 """An input that eager keeps too is usually alive anyway (a parameter, the previous layer's output), and so is a result: keeping
@@ -98,7 +99,13 @@ def _can_run_again(value: Value | Number) -> bool:
     step = value.step
     if step is None or step.is_random:
         return False
-    return isinstance(value, Number) or step.target in CHEAP or is_view(step.target) or _is_made_again(step)
+    return isinstance(value, Number) or is_cheap(step.target) or is_view(step.target) or _is_made_again(step)
+
+
+@functools.cache
+def is_cheap(target: Any) -> bool:
+    """Of a program's own operators nobody knows what they cost."""
+    return target in BESIDE_POINTWISE or (target.namespace == "aten" and torch.Tag.pointwise in target.tags)
 
 
 def _is_made_again(step: Step) -> bool:

@@ -40,6 +40,7 @@ BESIDE_POINTWISE = frozenset(
         *(aten.cat.default, aten.constant_pad_nd.default, aten._to_copy.default, aten.rsub.Tensor, aten.hardswish.default),
         *(aten.leaky_relu_backward.default, aten.max_pool2d_with_indices.default, aten.avg_pool2d.default),
         *(aten.max_pool2d_with_indices_backward.default, aten.avg_pool2d_backward.default),
+        *(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool2d_backward.default),
         *(aten.upsample_bilinear2d.default, aten.upsample_nearest2d.default, aten._upsample_nearest_exact2d.default),
     ]
 )

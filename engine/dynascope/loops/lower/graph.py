@@ -14,6 +14,7 @@ from dynascope.loops.dtypes import is_lowered
 from dynascope.loops.layouts import ResultLayout, result_layouts
 from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     activations,
+    adaptive_windows,
     borders,
     convolutions,
     creation,

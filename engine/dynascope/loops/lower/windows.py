@@ -105,12 +105,12 @@ def both(left: Scalar | None, right: Scalar | None) -> Scalar | None:
     return left.apply("and", right)
 
 
-def _refused(call: Lowering, sides: Sides) -> NotLowered | None:
+def refusal(call: Lowering, widths: Sequence[int]) -> NotLowered | None:
     if not call.arguments[0].dtype.is_floating_point:
         return NotLowered("pooling of integers")
-    if len(sides) > 2 and call.device.type == "cpu" and call.arguments[0].dtype.itemsize < torch.float32.itemsize:
+    if len(widths) > 2 and call.device.type == "cpu" and call.arguments[0].dtype.itemsize < torch.float32.itemsize:
         return NotLowered("volumes of halves, which the library refuses on a processor")
-    if math.prod(side.width for side in sides) > LARGEST_WINDOW:
+    if math.prod(widths) > LARGEST_WINDOW:
         return NotLowered(f"windows of more than {LARGEST_WINDOW} elements")
     return None
 
@@ -125,7 +125,7 @@ def greatest(call: Lowering) -> Lowered | NotLowered:
     layout = call.results[0]
     stride, padding, dilation = call.operand(2, "stride", []), call.operand(3, "padding", [0]), call.operand(4, "dilation", [1])
     sides = sides_of(x.sizes, layout.shape, call.arguments[1], stride, padding, dilation)
-    if (refused := _refused(call, sides)) is not None:
+    if (refused := refusal(call, [side.width for side in sides])) is not None:
         return refused
     nest = call.nest(layout.shape)
     rows, columns = _along(nest, sides, places_in)
@@ -134,7 +134,7 @@ def greatest(call: Lowering) -> Lowered | NotLowered:
     best = nest.constant(float("-inf"), compute_dtype(x.dtype))
     for row in rows:
         for column in columns:
-            value, inside = _element(nest, x, (row, column))
+            value, inside = element(nest, x, (row, column))
             value = value.cast(best.dtype)
             wins = both(inside, value.greater(best).apply("or", value.apply("is_nan")))
             where = wins.where(nest.index_value(row.index * width + column.index), where)
@@ -151,7 +151,7 @@ def _first_inside(nest: NestBuilder, places: list[Place]) -> Scalar:
     return first
 
 
-def _element(nest: NestBuilder, x: TensorView, places: Sequence[Place]) -> tuple[Scalar, Scalar | None]:
+def element(nest: NestBuilder, x: TensorView, places: Sequence[Place]) -> tuple[Scalar, Scalar | None]:
     inside = functools.reduce(both, (place.inside for place in places))
     return nest.load(x, (*nest.indices[: -len(places)], *(place.index for place in places)), inside), inside
 
@@ -161,14 +161,14 @@ def greatest_backward(call: Lowering) -> Lowered | NotLowered:
     """Of each window that covers a place: its gradient, where the greatest was here."""
     gradient, x, *numbers, _, indices = call.arguments
     sides = sides_of(x.sizes, gradient.sizes, *numbers)
-    if (refused := _refused(call, sides)) is not None:
+    if (refused := refusal(call, [side.width for side in sides])) is not None:
         return refused
     nest = call.nest(call.results[0].shape)
     here = nest.index_value(nest.indices[-2] * sides[1].size + nest.indices[-1])
 
     def share(*places: Place) -> Scalar:
-        value, _ = _element(nest, gradient, places)
-        chosen, inside = _element(nest, indices, places)
+        value, _ = element(nest, gradient, places)
+        chosen, inside = element(nest, indices, places)
         return both(inside, chosen.equal(here)).where(value.cast(compute_dtype(value.dtype)), 0.0)
 
     return call.finish(nest, _total(nest, sides, share))
@@ -224,6 +224,8 @@ def _mean_of(call: Lowering, first: int, sizes: tuple[Extent, ...], counts: tupl
     numbers = [call.operand(first, "kernel_size"), call.operand(first + 1, "stride", []), call.operand(first + 2, "padding", [0])]
     given = call.operand(first + 5, "divisor_override")
     sides = sides_of(sizes, counts, *numbers, along=3 if call.operator in _OF_VOLUMES else 2)
+    if given == 0:
+        raise Refused("a divisor of 0, which the library refuses")
     return sides, _Divisor(given, bool(call.operand(first + 4, "count_include_pad", True)))
 
 
@@ -231,13 +233,13 @@ def _mean_of(call: Lowering, first: int, sizes: tuple[Extent, ...], counts: tupl
 def mean(call: Lowering) -> Lowered | NotLowered:
     x, layout = call.arguments[0], call.results[0]
     sides, divisor = _mean_of(call, 1, x.sizes, layout.shape)
-    if (refused := _refused(call, sides)) is not None:
+    if (refused := refusal(call, [side.width for side in sides])) is not None:
         return refused
     nest = call.nest(layout.shape)
     dtype = compute_dtype(x.dtype)
     total = nest.constant(0.0, dtype)
     for places in itertools.product(*_along(nest, sides, places_in)):
-        value, _ = _element(nest, x, places)
+        value, _ = element(nest, x, places)
         total = total + value.cast(dtype)
     return call.finish(nest, total / divisor.of(nest, sides, nest.indices[-len(sides) :], dtype))
 
@@ -246,13 +248,13 @@ def mean(call: Lowering) -> Lowered | NotLowered:
 def mean_backward(call: Lowering) -> Lowered | NotLowered:
     gradient, x = call.arguments[:2]
     sides, divisor = _mean_of(call, 2, x.sizes, gradient.sizes)
-    if (refused := _refused(call, sides)) is not None:
+    if (refused := refusal(call, [side.width for side in sides])) is not None:
         return refused
     nest = call.nest(call.results[0].shape)
     dtype = compute_dtype(gradient.dtype)
 
     def share(*places: Place) -> Scalar:
-        value, inside = _element(nest, gradient, places)
+        value, inside = element(nest, gradient, places)
         covered = both(inside, _reaches(nest, sides, places))
         part = value.cast(dtype) / divisor.of(nest, sides, [place.index for place in places], dtype)
         return part if covered is None else covered.where(part, 0.0)
