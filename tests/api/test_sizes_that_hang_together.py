@@ -47,6 +47,23 @@ def batched(x, batch, length):
     return x.reshape(batch, length, 6).softmax(1)
 
 
+def local(x, width):
+    """Attention within windows, of which there are as many as fit."""
+    y = x.view(x.shape[0], x.shape[1] // width, width, 6)
+    return (y @ y.mT).softmax(-1).sum(-1).reshape(x.shape[0], x.shape[1])
+
+
+def filled(x, start):
+    """Parts of a prompt that are put into a cache one after the other."""
+    cache = torch.zeros(1, 32, 5)
+    cache[:, start : start + x.shape[1]] = x
+    return (x @ cache[:, : start + x.shape[1]].mT).softmax(-1)
+
+
+def halves(x, half):
+    return torch.cat([x[:half] * x[half : 2 * half], x[half - 1 :: half][:1]])
+
+
 def rows(*sizes):
     return torch.rand(*sizes, generator=torch.Generator().manual_seed(sum(sizes)), requires_grad=True)
 
@@ -62,6 +79,9 @@ PROGRAMS = {
     every_second: ([(rows(n, 5), rows((n + 1) // 2, 5)) for n in LENGTHS], 3),
     skipped: ([(rows(1, 4, 2 * h, 2 * w), rows(1, 4, h, w)) for _, h, w in IMAGES], 3),
     packed: ([(rows(a + b, 6), [a, b]) for a, b in ((3, 4), (5, 8), (6, 9), (11, 2), (20, 30))], 3),
+    local: ([(rows(2, t, 6), w) for t, w in ((16, 4), (24, 4), (30, 5), (36, 6), (64, 8), (20, 2))], 3),
+    filled: ([(rows(1, n, 5), start) for n, start in ((4, 2), (4, 4), (6, 8), (3, 14), (5, 17), (2, 30))], 3),
+    halves: ([(rows(n, 5), n // 2) for n in (6, 8, 10, 15, 22, 41)], 2),
     batched: ([(rows(b * t, 6), b, t) for b, t in ((2, 4), (3, 5), (4, 7), (6, 2), (9, 8))], 3),
 }
 
@@ -93,6 +113,18 @@ def test_what_no_longer_hangs_together_is_asked_for(compilations):  # noqa: F811
     for n, k in ((16, 8), (20, 10), (30, 15), (30, 5), (30, 7), (12, 6), (12, 4)):
         x = rows(n, 5)
         torch.testing.assert_close(compiled(x, k), program(x, k))
+
+
+def test_what_is_beyond_the_end_or_does_not_divide_is_eagers_error():
+    for program, calls, last in ((local, PROGRAMS[local][0], (rows(2, 30, 6), 4)), (filled, PROGRAMS[filled][0], (rows(1, 5, 5), 28))):
+        compiled = dynascope.compile(program, backend="eager")
+        for arguments in calls:
+            compiled(*arguments)
+        with pytest.raises(RuntimeError) as wanted:
+            program(*last)
+        with pytest.raises(RuntimeError) as found:
+            compiled(*last)
+        assert str(found.value) == str(wanted.value)
 
 
 def test_an_error_is_eagers_where_they_do_not_fit():

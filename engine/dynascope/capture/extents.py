@@ -25,6 +25,7 @@ from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Scope, Size, evaluate, fix, roots_of
+from dynascope.sizes.likely import likely
 from dynascope.sizes.reach import edges, is_possible, keep_above, keep_below, keep_between, keep_dividing
 from dynascope.sizes.steps import suitable
 from dynascope.sizes.worlds import MANY_STEPS, Worlds
@@ -295,6 +296,8 @@ class Extents:
             return answers if self.worlds is not None else []
         if self._fix_floats(node, read):
             return self._answers_elsewhere(node, read)
+        if self._keep_together(node, read):
+            return self._answers_elsewhere(node, read)
         scope = self.machine.sizes.scope
         limited = self.limited - scope.pinned()
         for name in limited:
@@ -355,6 +358,26 @@ class Extents:
             self.known = 0, 0
         return False
 
+    def _keep_together(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> bool:
+        """Whether the graph runs where a number that it is given keeps to a size that it is given for, both of which vary; that is relied
+        on then."""
+        scope = self.machine.sizes.scope
+        for rely in likely(self._cuts(node), scope.pinned()):
+            relied_on = len(scope.log)
+            if rely() and len(scope.log) > relied_on and self._runs_up_to_edges(node, read):
+                return True
+            scope.log.take_back(relied_on)
+            self.known = 0, 0
+        self._start(scope)
+        return False
+
+    def _runs_up_to_edges(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> bool:
+        self._start(self.machine.sizes.scope)
+        if self.worlds is None or not self._elsewhere(node, read):
+            return False
+        at_edges = (values for world in self.worlds.values[:2] for values in edges(self.machine.sizes.scope, world, self.worlds.varied))
+        return all(self._runs(node, values) for values in at_edges)
+
     def _cuts(self, node: fx.Node) -> Iterator[tuple[Size | int, Any]]:
         """What operations are given as numbers, beside the sizes of the tensors that they are given; the nearest operation first."""
         pending, met = [node], {node}
@@ -408,21 +431,21 @@ class Extents:
 
     def _limit(self, name: str, node: fx.Node) -> bool:
         """Whether the graph runs with the divisors of a size, or with numbers up to some largest one, which is then relied on."""
-
-        def runs(values: Mapping[str, Any]) -> bool:
-            try:
-                with torch.device("meta"), torch.no_grad():
-                    self._run(node, values, {})
-            except Exception:
-                return False
-            return True
-
         if name in self.limited:
             return False
         self.limited.add(name)
         scope, nodes = self.machine.sizes.scope, self.machine.graph.graph.nodes
         shapes = [getattr(each.meta.get("example_value"), "shape", ()) for each in nodes]
+        runs = partial(self._runs, node)
         return keep_dividing(scope, name, shapes, runs) or keep_below(scope, name, runs)
+
+    def _runs(self, node: fx.Node, values: Mapping[str, Any]) -> bool:
+        try:
+            with torch.device("meta"), torch.no_grad():
+                self._run(node, values, {})
+        except Exception:
+            return False
+        return True
 
     def _asked(self, worlds: Worlds, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in worlds of another kind."""

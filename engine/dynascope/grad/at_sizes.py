@@ -8,8 +8,9 @@ numbers: then the recordings at other sizes tell which numbers are sizes (see `t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar
 
 from dynascope.grad.inputs import InputFacts, has_integers, roots_in, scope_of, sizes_vary
@@ -17,7 +18,8 @@ from dynascope.grad.program import Program
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
-from dynascope.sizes import Scope
+from dynascope.sizes import Scope, Size
+from dynascope.sizes.likely import likely
 from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_dividing
 from dynascope.sizes.steps import suitable
 from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds
@@ -72,6 +74,9 @@ def for_all_sizes(program: Program, record: Run) -> Any:
         if found is not None:
             return found
         tried = worlds.values
+    for rely in likely(_numbers_beside_sizes(program), scope.pinned()):
+        if (found := _relying(scope, lambda: recorded(Worlds(scope, names)), rely)) is not None:
+            return found
     needed = _sizes_needed(names, program, scope, run)
     if len(needed) > 1 and (rigid := _rigid(needed, program, scope, run)) and rigid != needed:
         raise DifferentiationRefused(VaryingNumberNeeded("the program", rigid))  # others may vary then, within some range
@@ -156,6 +161,17 @@ def _relying(scope: Scope, recorded: Callable[[], Any | None], rely: Callable[[]
         scope.log.take_back(relied_on)
         scope.binding = binding
     return found
+
+
+def _numbers_beside_sizes(program: Program) -> Iterator[tuple[Any, Any]]:
+    """What operations are given as numbers that vary, beside the sizes of the tensors that they are given."""
+    given = dict(zip(program.names, program.inputs, strict=True))
+    for node in program.graph.graph.nodes:
+        numbers = [other.meta["size"] for other in node.all_input_nodes if isinstance(other.meta.get("size"), Size)]
+        for other in node.all_input_nodes if numbers else ():
+            facts = given.get(other.name)
+            known = facts.layout.sizes if isinstance(facts, InputFacts) else other.meta.get("sizes")
+            yield from product(numbers, known or getattr(other.meta.get("example_value"), "shape", ()))
 
 
 def _within_extents(

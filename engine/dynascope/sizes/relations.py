@@ -65,14 +65,28 @@ def is_true_of(relation: Relation, values: Mapping[str, Any]) -> bool:
         return False
 
 
-def divided_by_root(relation: Relation) -> tuple[int, str]:
-    """`24 % n == 0` is (24, "n"); any other relation (0, "")."""
+def divided_by_root(relation: Relation) -> tuple[Expression | int, str]:
+    """`24 % n == 0` is (24, "n"), `m % n == 0` is (m, "n"); any other relation (0, "")."""
     if relation.operator == "==" and not relation.holds_not and relation.right == 0 and isinstance(relation.left, Polynomial):
         monomial, _ = relation.left.terms[0]
         atom = monomial[0][0] if len(relation.left.terms) == 1 and len(monomial) == 1 else None
-        if isinstance(atom, Operation) and atom.name == "%" and isinstance(atom.arguments[0], int):
+        if isinstance(atom, Operation) and atom.name == "%" and not isinstance(atom.arguments[1], int):
             return atom.arguments[0], str(atom.arguments[1])
     return 0, ""
+
+
+def most_of_roots(relation: Relation) -> Iterator[tuple[str, int]]:
+    """`n <= 24` is ("n", 24), and `m + 2*n <= 32` of numbers that are 0 or more ("m", 32) and ("n", 16); any other relation is nothing."""
+    left, right = relation.left, relation.right
+    if relation.operator != "<=" or relation.holds_not or not isinstance(right, int) or not isinstance(left, Polynomial):
+        return
+    terms = [(monomial[0][0], factor) for monomial, factor in left.terms if len(monomial) == 1 and monomial[0][1] == 1]
+    if len(terms) < len(left.terms) or not all(isinstance(atom, Root) and factor > 0 for atom, factor in terms):
+        return
+    for root, factor in terms:
+        others = sum(other.low * times for other, times in terms if other is not root)
+        if others > -math.inf:
+            yield root.name, int((right - others) // factor)
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -22,17 +22,18 @@ from operator import eq
 from types import MappingProxyType
 from typing import Any
 
-from dynascope.sizes.expression import evaluate
+from dynascope.sizes.expression import evaluate, roots_in
 from dynascope.sizes.reach import lowest
-from dynascope.sizes.relations import divided_by_root, is_true_of
+from dynascope.sizes.relations import Relation, divided_by_root, is_true_of, most_of_roots
 from dynascope.sizes.size import Scope, Size, hint_of, roots_of
 
 DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
 INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
 """Distances from the hint, the best to tell forms apart first."""
-FACTORS = ((1, 2, 3, 5), (17, 13, 11, 1), (19, 11, 13, 23), (-1, -2, -3, -5))
+FACTORS = ((1, 2, 3, 5), (17, 13, 11, 1), (19, 11, 13, 23), (2, 9, 5, 31), (-1, -2, -3, -5))
 """How many distances each root of a world goes, so that no two of its roots move together. Which of two is the larger one is not
-the same in the first two: torch takes the smaller of two sizes (a diagonal), or as many steps as fit."""
+the same in the first two: torch takes the smaller of two sizes (a diagonal), or as many steps as fit. Where one root stays below another,
+the fourth is not as many times as large as the first."""
 COUNT = 4
 BRIEF = 3
 PRIMES = (4999, 3877, 3011, 2521)
@@ -227,33 +228,49 @@ class Worlds:
                 if name in self._divisors:
                     allowed = self._divisors[name]
                     values[name] = allowed[(allowed.index(self.scope.hints[name]) + distance * number) % len(allowed)]
+            values = self._with_multiples(values)
             usual = all(values[name] >= min(self.scope.hints[name], USUAL) for name in self.varied)
             if usual and values not in self.values and self._is_possible(values):
                 return values
         return None
 
+    def _with_multiples(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What a root divides, moved up to the next of its multiples."""
+        for dividend, divisor in self._multiples:
+            for root in sorted(roots_in(dividend), key=str):
+                step = self.steps.get(root.name, 1)
+                moved = ({**values, root.name: values[root.name] + distance * step} for distance in range(min(values[divisor], MOST_KNOWN)))
+                if root.name in self.varied and root.name != divisor:
+                    values = next((each for each in moved if evaluate(dividend, each) % each[divisor] == 0), values)
+        return values
+
+    @property
+    def _relied_on(self) -> Iterator[Relation]:
+        return (relation for relation, _ in islice(self.scope.log, self.scope.binding))
+
     @cached_property
     def _most(self) -> dict[str, int]:
-        """What roots are at the most, where that alone was relied on."""
-        relations = (relation for relation, _ in islice(self.scope.log, self.scope.binding))
-        return {
-            str(each.left): each.right
-            for each in relations
-            if each.operator == "<="
-            and not each.holds_not
-            and isinstance(each.right, int)
-            and str(each.left) in self.scope.roots
-        }
+        """What roots are at the most, where that alone was relied on, or what they come to together."""
+        found: dict[str, int] = {}
+        for name, most in chain.from_iterable(map(most_of_roots, self._relied_on)):
+            if name in self.scope.roots:
+                found[name] = min(most, found.get(name, most))
+        return found
 
     @cached_property
     def _divisors(self) -> dict[str, list[int]]:
         """The numbers that roots may be, where they divide a constant: the last one."""
         found = {}
-        for relation, _ in islice(self.scope.log, self.scope.binding):
-            dividend, name = divided_by_root(relation)
-            if name in self.scope.roots and self.scope.hints[name] > 1:
+        for dividend, name in map(divided_by_root, self._relied_on):
+            if name in self.scope.roots and isinstance(dividend, int) and self.scope.hints[name] > 1:
                 found[name] = [*(n for n in range(USUAL, min(dividend, MOST_KNOWN)) if dividend % n == 0), dividend]
         return {name: numbers for name, numbers in found.items() if self.scope.hints[name] in numbers}
+
+    @cached_property
+    def _multiples(self) -> list[tuple[Any, str]]:
+        """What varies and has a root as its divisor."""
+        found = map(divided_by_root, self._relied_on)
+        return [(dividend, name) for dividend, name in found if name in self.scope.roots and not isinstance(dividend, int)]
 
     def _is_possible(self, values: Mapping[str, Any]) -> bool:
         return all(

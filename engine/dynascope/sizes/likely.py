@@ -1,0 +1,39 @@
+"""What a program likely needs of numbers and sizes that both vary, where it does not run with any of them.
+
+    cache[:, start : start + n] = x       of 32 rows       start + n <= 32
+    x.view(b, t // w, w)                  of t rows        t % w == 0
+
+    likely([(number, size), ...], pinned)  ->  functions that rely on one relation each, the likeliest first
+
+Each is true of the call at hand. Whether the program runs where it holds, who asks finds out; what it does not need is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+from dynascope.sizes.size import Size, hint_of, roots_of
+
+MOST = 24
+"""Pairs: each relation is tried in worlds of its own."""
+
+
+def likely(pairs: Iterable[tuple[Any, Any]], pinned: Collection[str]) -> Iterator[Callable[[], bool]]:
+    """Of numbers that operations are given, each beside a size of a tensor that the operation is given, where more than one root varies.
+    A function says whether there was anything to rely on."""
+    together = [pair for pair in dict.fromkeys(pairs) if len({root.name for root in roots_of(pair)}.difference(pinned)) > 1]
+    for relies, (number, size) in product((_stays_within, _divides), together[:MOST]):
+        yield partial(relies, number, size)
+
+
+def _stays_within(number: Any, size: Any) -> bool:
+    return hint_of(number) <= hint_of(size) and bool(number <= size)
+
+
+def _divides(number: Any, size: Any) -> bool:
+    """Of a number that varies by itself, and is no case of its own."""
+    is_root = isinstance(number, Size) and [root.name for root in roots_of([number])] == [str(number.expression)]
+    return is_root and hint_of(number) > 1 and hint_of(size) % hint_of(number) == 0 and bool(size % number == 0)
