@@ -11,7 +11,7 @@ PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-WORKERS ?= 2
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # Many tests start processes: where nothing keeps bytecode each compiles the engine anew, which takes longer than all else it does.
 unexport PYTHONDONTWRITEBYTECODE

@@ -43,6 +43,16 @@ def test_forward_and_backward(program):
         torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_the_gradient_lies_row_by_row(order):
+    inverse = [order.index(dimension) for dimension in range(3)]
+    x = X.permute(order).contiguous().permute(inverse).requires_grad_()
+    program = lambda x: F.ctc_loss(x, TARGETS, LENGTHS, LENGTHS // 3)  # noqa: E731
+    ours, wanted = (torch.autograd.grad(function(x), x)[0] for function in (compile(program), program))
+    assert ours.stride() == wanted.stride()
+    torch.testing.assert_close(ours, wanted)
+
+
 def test_is_one_graph_and_raises_as_eager():
     def program(x, targets, lengths):
         return of_module(x * 2, targets, lengths) + 1

@@ -66,12 +66,12 @@ class _Described(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, log_probs: torch.Tensor) -> torch.Tensor:
-        ctx.like = torch.empty_like(log_probs)
+        ctx.gradient = _gradient_of(log_probs)
         return shape(call)
 
     @staticmethod
     def backward(ctx: Any, tangent: torch.Tensor) -> tuple[None, torch.Tensor]:
-        return None, torch.empty_like(ctx.like)
+        return None, torch.empty_like(ctx.gradient)
 
 
 def described(call: Call) -> torch.Tensor:
@@ -99,12 +99,16 @@ def _forward_meta(log_probs: torch.Tensor, targets: torch.Tensor, lengths: Any, 
 def _backward(history: torch.Tensor, log_probs: torch.Tensor, tangent: torch.Tensor) -> torch.Tensor:
     loss, leaf = history.recorded  # type: ignore[attr-defined]
     (gradient,) = torch.autograd.grad(loss, leaf, tangent, retain_graph=True)
-    made = torch.empty_like(leaf, requires_grad=False)
-    return gradient if gradient.stride() == made.stride() else made.copy_(gradient)
+    return gradient.contiguous()
 
 
 def _backward_meta(history: torch.Tensor, log_probs: torch.Tensor, tangent: torch.Tensor) -> torch.Tensor:
-    return torch.empty_like(log_probs)
+    return _gradient_of(log_probs)
+
+
+def _gradient_of(log_probs: torch.Tensor) -> torch.Tensor:
+    """Torch's kernels make it row by row, however the operand lies."""
+    return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
 
 
 def ctc_loss(*arguments: Any) -> torch.Tensor:
