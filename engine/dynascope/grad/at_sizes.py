@@ -18,7 +18,7 @@ from dynascope.grad.program import Program
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed, VaryingNumberNeeded
 from dynascope.grad.tape import names_of
 from dynascope.grad.trails import Trail
-from dynascope.sizes import Scope, Size
+from dynascope.sizes import Scope, Size, hint_of
 from dynascope.sizes.likely import likely
 from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_dividing
 from dynascope.sizes.steps import suitable
@@ -164,14 +164,18 @@ def _relying(scope: Scope, recorded: Callable[[], Any | None], rely: Callable[[]
 
 
 def _numbers_beside_sizes(program: Program) -> Iterator[tuple[Any, Any]]:
-    """What operations are given as numbers that vary, beside the sizes of the tensors that they are given."""
+    """What operations are given as numbers that vary, beside sizes of the tensors that they are given. Of a tensor that was computed those
+    are guessed to be the inputs' that are as large at hand."""
     given = dict(zip(program.names, program.inputs, strict=True))
+    extents = [extent for facts in program.inputs if isinstance(facts, InputFacts) for extent in facts.layout.sizes]
     for node in program.graph.graph.nodes:
         numbers = [other.meta["size"] for other in node.all_input_nodes if isinstance(other.meta.get("size"), Size)]
         for other in node.all_input_nodes if numbers else ():
-            facts = given.get(other.name)
+            facts, example = given.get(other.name), other.meta.get("example_value")
             known = facts.layout.sizes if isinstance(facts, InputFacts) else other.meta.get("sizes")
-            yield from product(numbers, known or getattr(other.meta.get("example_value"), "shape", ()))
+            shape = getattr(example, "shape", ())
+            guessed = (extent for size in shape for extent in (size, *(each for each in extents if hint_of(each) == size)))
+            yield from product(numbers, known or guessed)
 
 
 def _within_extents(

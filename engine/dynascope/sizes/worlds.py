@@ -235,11 +235,11 @@ class Worlds:
         return None
 
     def _with_multiples(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What a root divides, moved up to the next of its multiples."""
-        for dividend, divisor in self._multiples:
+        """What a root divides, moved up to the next of its multiples, the second to the one after that: quotients are not all the same."""
+        for at, (dividend, divisor) in enumerate(self._multiples):
             for root in sorted(roots_in(dividend), key=str):
-                step = self.steps.get(root.name, 1)
-                moved = ({**values, root.name: values[root.name] + distance * step} for distance in range(min(values[divisor], MOST_KNOWN)))
+                step, first = self.steps.get(root.name, 1), values[root.name] + at * values[divisor]
+                moved = ({**values, root.name: first + distance * step} for distance in range(min(values[divisor], MOST_KNOWN)))
                 if root.name in self.varied and root.name != divisor:
                     values = next((each for each in moved if evaluate(dividend, each) % each[divisor] == 0), values)
         return values
