@@ -64,6 +64,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     recurrent,
     scattered_parts,
     short_time_fourier,
+    torch_checks,
     torch_state,
     transforms,
     tuple_operators,
