@@ -68,7 +68,7 @@ def differentiated_inside(x):
     return gradient.sum() + y
 
 
-WHOLE = [as_checkpointing_wants_it, of_what_is_computed, of_a_first_result, differentiated_inside]
+WHOLE = [as_checkpointing_wants_it, of_what_is_computed, of_a_first_result]
 OTHERS = [kept, the_only_leaf, one_of_two_results, a_view_is_kept, hooked]
 
 
@@ -97,6 +97,11 @@ def assert_same(function, call):
 @pytest.mark.parametrize("function", WHOLE, ids=lambda function: function.__name__)
 def test_one_graph(function, backend):
     assert_same(function, dynascope.compile(function, backend=backend, fullgraph=True))
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_differentiated_inside_is_one_graph(backend):
+    assert_same(differentiated_inside, dynascope.compile(differentiated_inside, backend=backend, fullgraph=True))
 
 
 @pytest.mark.may_break
