@@ -266,18 +266,30 @@ def list_of(machine: Machine, tensor: TensorValue) -> Value | None:
     if example.dim() == 0:
         return number_of(machine, tensor)
     kind = kind_of_items(example.dtype)
-    if example.dim() != 1 or example.numel() > MOST_NUMBERS or kind is None or not are_served(machine):
+    if example.numel() > MOST_NUMBERS or kind is None or not are_served(machine):
         return None
     if machine.extents.vary:
-        fix(machine.extents.sizes(tensor)[0])
-    node = machine.graph.call("call_method", "tolist", (tensor.node,), {})
+        for size in machine.extents.sizes(tensor):
+            fix(size)
+    node = list_at(machine, machine.graph.call("call_method", "tolist", (tensor.node,), {}))
+    return items_of(machine, node, example.shape, kind, example.dtype)
+
+
+def items_of(machine: Machine, node: torch.fx.Node, shape: Sequence[int], kind: type, dtype: torch.dtype) -> ListValue:
+    """The numbers of a list of lists that the graph finds."""
+    items: list[Value] = []
+    for at in range(shape[0]):
+        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
+        is_row = len(shape) > 1
+        made = items_of(machine, list_at(machine, item), shape[1:], kind, dtype) if is_row else number_at(machine, item, kind, dtype)
+        items.append(made)
+    return ListValue(items)
+
+
+def list_at(machine: Machine, node: torch.fx.Node) -> torch.fx.Node:
     machine.graph.describe(node, None, None)
     node.meta["late"] = True
-    items = []
-    for at in range(example.shape[0]):
-        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
-        items.append(number_at(machine, item, kind, example.dtype))
-    return ListValue(items)
+    return node
 
 
 # Results of sizes that depend on data
