@@ -699,3 +699,20 @@ def test_results_of_one_operator_are_given_to_other_parts_as_tensors(program):
         for one, other in zip(compiled(x), program(y), strict=True):
             torch.testing.assert_close(one, other)
         torch.testing.assert_close(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_table_of_numbers(backend):
+    """A confusion matrix as lists of lists, computed with row by row."""
+
+    def program(x, classes):
+        table = torch.zeros(3, 3).index_put_((classes, x.argmax(1)), torch.ones(len(x)), accumulate=True)
+        rows = table.tolist()
+        return rows, [row[at] * 2 + sum(row) for at, row in enumerate(rows)], x * rows[0][0], torch.zeros(2, 0).tolist()
+
+    compiled = dynascope.compile(program, fullgraph=True, backend=backend)
+    for count in (4, 6, 7):
+        given = torch.randn(count, 3), torch.randint(0, 3, (count,))
+        found, expected = compiled(*given), program(*given)
+        assert (*found[:2], found[3]) == (*expected[:2], expected[3])
+        assert torch.equal(found[2], expected[2])

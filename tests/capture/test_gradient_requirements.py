@@ -158,7 +158,6 @@ LEFT_TO_PYTHON = [
     data_to_differentiate_by,
     made_and_returned,
     made_and_kept,
-    gradient_of_a_gradient_returned,
 ]
 
 
@@ -215,6 +214,7 @@ MADE_INSIDE = [
     filled_before,
     made_and_differentiated_by_backward,
     computed,
+    gradient_of_a_gradient_returned,
 ]
 
 

@@ -69,7 +69,7 @@ def differentiated_inside(x):
 
 
 WHOLE = [as_checkpointing_wants_it, of_what_is_computed, of_a_first_result]
-OTHERS = [kept, the_only_leaf, one_of_two_results, a_view_is_kept, hooked, differentiated_inside]
+OTHERS = [kept, the_only_leaf, one_of_two_results, a_view_is_kept, hooked]
 
 
 def outcome(function, x):
@@ -99,6 +99,11 @@ def test_one_graph(function, backend):
     assert_same(function, dynascope.compile(function, backend=backend, fullgraph=True))
 
 
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_differentiated_inside_is_one_graph(backend):
+    assert_same(differentiated_inside, dynascope.compile(differentiated_inside, backend=backend, fullgraph=True))
+
+
 @pytest.mark.may_break
 @pytest.mark.parametrize("backend", ["eager", "dynascope"])
 @pytest.mark.parametrize("function", OTHERS, ids=lambda function: function.__name__)
@@ -119,3 +124,25 @@ def test_weights_that_are_frozen():
     finally:
         for parameter in (*LAYER.parameters(), *HEAD.parameters()):
             parameter.requires_grad_(True)
+
+
+def penalised(x):
+    """A step as critics of Wasserstein GANs are trained."""
+    mixed = (0.5 * x + 1).requires_grad_(True)
+    (gradient,) = torch.autograd.grad(LAYER(mixed).square().sum(), mixed, create_graph=True)
+    loss = (gradient.norm(2, dim=1) - 1).square().mean()
+    LAYER.zero_grad()
+    loss.backward()
+    return loss
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_history_that_backward_freed_leads_to_no_leaf(backend):
+    x = torch.linspace(-1, 1, 12).view(4, 3)
+    found, expected = [], []
+    for step, results in ((dynascope.compile(penalised, backend=backend, fullgraph=True), found), (penalised, expected)):
+        loss = step(x)
+        results += [loss.detach(), LAYER.weight.grad.clone()]
+        with pytest.raises(RuntimeError, match="second time"):
+            loss.backward()
+    torch.testing.assert_close(found, expected)

@@ -213,7 +213,7 @@ CASES = {
 
         f(torch.ones(2))
     """,
-    "not": "def f(x):\n    flag = not x.any()\n    return x + flag\n\nf(torch.ones(2))",
+    "not": "def f(x):\n    with torch.autocast('cpu'):\n        flag = not x.any()\n    return x + flag\n\nf(torch.ones(2))",
     "item": "def f(x):\n    return x / x.max().item()\n\nf(torch.ones(2))",
     "float of a tensor": "def f(x):\n    return x * float(x.sum())\n\nf(torch.ones(2))",
     "tolist": "def f(x):\n    return sum(x.tolist()) * x\n\nf(torch.ones(2))",

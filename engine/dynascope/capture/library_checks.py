@@ -3,6 +3,7 @@
     if not torch._is_all_true(valid): raise ValueError(...)      ->      torch._assert_async(ok)
     assert loss.isfinite(), "diverged"                           ->      torch._assert_async(ok)
     if loss.isnan(): raise FloatingPointError(step)              ->      torch._assert_async(not loss.isnan())
+    if n > most: raise ValueError(n)                             ->      torch._check(not n > most)     of a number only the run knows
 
 If it does not hold the graph raises, the region runs as it was written, and Python raises the error in its own words.
 One whose error the program may catch is a break: which way it goes on is for Python to say.
@@ -10,13 +11,15 @@ One whose error the program may catch is a break: which way it goes on is for Py
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from dynascope.capture.calls.late_numbers import assume
-from dynascope.capture.places import is_own
+from dynascope.capture.calls.late_numbers import assume, check_late
+from dynascope.capture.calls.late_truths import truth_read
+from dynascope.capture.clocks import clock_among
 from dynascope.capture.values import ConditionValue, TensorValue, Value
 
 if TYPE_CHECKING:
@@ -33,12 +36,10 @@ FAR = 80
 def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instruction, *, jumps_if: bool) -> bool | None:
     """What the condition is taken to be, where the other way only raises; None where it has to be known."""
     if isinstance(value, ConditionValue):
-        return holds_late(machine, frame, value, instruction, jumps_if=jumps_if)
-    if not isinstance(value, TensorValue) or value.example.numel() != 1:
-        return None
-    if value.device.type != "cpu" and not machine.options.checks_devices:
-        return None
-    if is_caught(machine):
+        is_asked = not clock_among(machine.graph.numbers, value.relation)
+    else:
+        is_asked = may_be_asserted(machine, value)
+    if not is_asked or is_caught(machine):
         return None
     instructions = frame.program.instructions
     if leads_to_raise(instructions, frame.program.index[instruction] + 1):
@@ -47,10 +48,28 @@ def goes_on(machine: Machine, frame: Frame, value: Value, instruction: Instructi
         wanted = not jumps_if
     else:
         return None
+    make_sure_of(machine, value, wanted=wanted)
+    return wanted
+
+
+def may_be_asserted(machine: Machine, value: Value) -> bool:
+    """Whether it is a tensor of one element that the graph can ask."""
+    if not isinstance(value, TensorValue) or value.example.numel() != 1:
+        return False
+    return value.device.type == "cpu" or machine.options.checks_devices
+
+
+def make_sure_of(machine: Machine, value: Value, *, wanted: bool) -> None:
+    """That its truth is what is wanted: where it is not the graph raises, and the region runs as it was written."""
     from dynascope.capture.calls.tensors import apply_function
 
-    make_sure(machine, value if wanted else apply_function(machine, torch.logical_not, [value], {}))
-    return wanted
+    tensor = truth_read(machine, value) if isinstance(value, ConditionValue) else value
+    if may_be_asserted(machine, tensor):
+        make_sure(machine, tensor if wanted else apply_function(machine, torch.logical_not, [tensor], {}))
+    elif wanted and value.example:
+        assume(machine, value.relation, value.node)
+    else:  # the number at hand is made up and need not be one that the program means: nothing is relied on
+        check_late(machine, value.node if wanted else machine.graph.late_number(operator.not_, (value.node,), wanted))
 
 
 def make_sure(machine: Machine, holds: Value) -> None:
@@ -65,42 +84,9 @@ def make_sure(machine: Machine, holds: Value) -> None:
     apply_function(machine, torch._assert_async, [holds], {})
 
 
-def holds_late(machine: Machine, frame: Frame, value: ConditionValue, instruction: Instruction, *, jumps_if: bool) -> bool | None:
-    """The same of an `assert` on a number that only the run knows: as if the program had said it with `torch._check`."""
-    following = frame.program.instructions[frame.program.index[instruction] + 1]
-    if is_caught(machine) or not jumps_if or not value.example or not is_assertion(following):
-        return None
-    assume(machine, value.relation, value.node)
-    return True
-
-
 def is_caught(machine: Machine) -> bool:
     """Whether the program may catch what is raised here, and go on."""
     return machine.catchers > machine.catchers_of_absence or any(map(catches, machine.frames))
-
-
-def is_assertion(instruction: Instruction) -> bool:
-    """Whether an `assert` raises here. From CPython 3.14 on its class is a constant."""
-    return instruction.operation == "LOAD_ASSERTION_ERROR" or (
-        instruction.operation == "LOAD_CONST" and instruction.value is AssertionError
-    )
-
-
-JUMPS = {"POP_JUMP_IF_TRUE": True, "POP_JUMP_IF_FALSE": False}
-
-
-def goes_on_in_caller(machine: Machine, value: Value) -> bool | None:
-    """The same of `return bool(valid)` in a library's function whose caller, library code too, raises if it is not so."""
-    if len(machine.frames) < 2:
-        return None
-    caller, frame = machine.frames[-2:]
-    if is_own(frame.globals) or frame.program.instructions[frame.next].operation != "RETURN_VALUE":
-        return None
-    following = caller.program.instructions[caller.next : caller.next + 2]
-    jump = next((each for each in following if each.operation != "TO_BOOL"), None)
-    if jump is None or jump.operation not in JUMPS:
-        return None
-    return goes_on(machine, caller, value, jump, jumps_if=JUMPS[jump.operation])
 
 
 def catches(frame: Frame) -> bool:

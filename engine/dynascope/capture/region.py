@@ -78,7 +78,7 @@ class CaptureOptions:
     says_it_compiles: bool = True
     """Whether the program is told that it is compiled, where it asks."""
     makes_leaves: bool = True
-    """Whether `requires_grad_` of a tensor made inside is part of a graph: nothing that leads to it may be needed after that."""
+    """Whether `requires_grad_` of a tensor made inside is part of a graph: who differentiates the results must not tell."""
     checks_devices: bool = True
     """Whether a library's check of a tensor on a device is part of a graph: nothing behind it may need that it held."""
     draws: bool = True

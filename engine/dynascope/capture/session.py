@@ -64,6 +64,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     recurrent,
     scattered_parts,
     short_time_fourier,
+    torch_checks,
     torch_state,
     transforms,
     tuple_operators,
@@ -95,7 +96,7 @@ from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
-from dynascope.capture.protocols.gradient_requirements import RequirementValue, leave_out_unseen_leaves
+from dynascope.capture.protocols.gradient_requirements import RequirementValue, are_unseen
 from dynascope.capture.protocols.loop_turns import guard_turns
 from dynascope.capture.protocols.outside_iterators import breaks_again
 from dynascope.capture.protocols.overriding import modes_at_entry
@@ -472,8 +473,9 @@ class Session:
         outputs = tuple(needs(plan.roots()))
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
-        if histories.lead_to(outputs, [leaf.example for leaf in machine.leaves_made]):
-            if not leave_out_unseen_leaves(machine, outputs):
+        differentiable = self.not_freed(outputs)
+        if histories.lead_to(differentiable, [leaf.example for leaf in machine.leaves_made]):
+            if not are_unseen(machine, differentiable):
                 raise CaptureAgain(makes_leaves=False)
         if machine.graph.stops_device_after_check():
             raise CaptureAgain(checks_devices=False)
@@ -515,6 +517,11 @@ class Session:
             raise Break(UnrebuildableValue("a context in which `__torch_function__` is not asked"))
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], zip(now.modes, before, strict=False)))
         return now.modes[same:], len(before) - same
+
+    def not_freed(self, outputs: tuple[fx.Node, ...]) -> list[fx.Node]:
+        """The results whose history may be differentiated yet."""
+        tensors = [(node, node.meta.get("example_value")) for node in outputs]
+        return [node for node, each in tensors if not (isinstance(each, torch.Tensor) and leads_into(each, self.machine.freed))]
 
     def freed(self, outputs: tuple[fx.Node, ...]) -> dict[int, str]:
         """The results whose history the program has freed, and what torch says of those who differentiate them again."""

@@ -168,7 +168,7 @@ class LeafMadeInside(Reason):
     name: str
 
     def message(self) -> str:
-        return f"Output {self.name} was made inside with `requires_grad=True`, or was computed from such a tensor."
+        return f"Output {self.name} was made inside with `requires_grad=True`."
 
     def remedy(self) -> str:
         return "Make tensors that require grad outside the compiled function, and pass them in."

@@ -55,6 +55,7 @@ from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.attributes import PYBIND_METHOD, of_constant, special
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.reasons import (
+    DataDependentValue,
     DebuggerCall,
     ForeignCall,
     ForeignValue,
@@ -288,9 +289,16 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
     if name in OF_NUMBERS and (made := tensors_of_numbers.from_parts(machine, arguments, keywords)) is not None:
         return made
     if isinstance(thing, types.FunctionType) and any(is_followed(machine, value) for value in (*arguments, *keywords.values())):
-        return python.enter(machine, machine.outside.function(thing, ConstantSource(f"{name}@{id(thing)}", thing)), arguments, keywords)
+        return entered(machine, thing, arguments, keywords)
     if name in FACTORIES or any(holds_tensor(machine, value) for value in (*arguments, *keywords.values())):
-        return apply_function(machine, thing, arguments, keywords)
+        mark = machine.journal.mark()
+        try:
+            return apply_function(machine, thing, arguments, keywords)
+        except Break as signal:
+            if not isinstance(thing, types.FunctionType) or not isinstance(signal.reason, DataDependentValue):
+                raise
+            machine.journal.rollback(mark)  # its Python asks what a tensor holds: most often to raise an error
+            return entered(machine, thing, arguments, keywords)
     if isinstance(thing, (OpOverload, OpOverloadPacket)) and is_of_torch(thing):
         return call_operator(machine, thing, arguments, keywords)
     if (made := known_tensors.of_numbers(machine, thing, arguments, keywords)) is not None:
@@ -299,18 +307,23 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
     if (made := tensors_of_numbers.as_tensor_operation(machine, thing, arguments, keywords)) is not None:
         return made
     if isinstance(thing, types.FunctionType):
-        source = ConstantSource(f"{name}@{id(thing)}", thing)
-        return python.enter(machine, machine.outside.function(thing, source), arguments, keywords)
+        return entered(machine, thing, arguments, keywords)
     raise Break(foreign(machine, thing))
 
 
+def entered(machine: Machine, function: types.FunctionType, arguments: Arguments, keywords: Keywords) -> Any:
+    """A function of torch's in Python, step by step."""
+    source = ConstantSource(f"{name_of(function)}@{id(function)}", function)
+    return python.enter(machine, machine.outside.function(function, source), arguments, keywords)
+
+
 def is_followed(machine: Machine, value: Value) -> bool:
-    """Whether it is something that a function of torch's calls or reads, which no graph holds: a module, a function, a row of options."""
+    """Whether no graph holds it, and a function of torch's calls or reads it: a module, a function, a class, a row of options."""
     value = machine.realize(value)
     if isinstance(value, InstanceValue):
         return issubclass(value.cls, torch.nn.Module) or dataclasses.is_dataclass(value.cls)
     if isinstance(value, ConstantValue):
-        return isinstance(value.value, (types.FunctionType, types.BuiltinFunctionType))
+        return isinstance(value.value, (type, types.FunctionType, types.BuiltinFunctionType))
     return isinstance(value, (FunctionValue, MethodValue))
 
 

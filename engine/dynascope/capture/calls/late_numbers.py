@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture.calls import known_tensors, numbers_in_tensors
-from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import value_of
-from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.clocks import clock_among
 from dynascope.capture.metadata import META
-from dynascope.capture.reasons import TIME_DECIDES, DataDependentBranch, DataDependentValue, ForeignCall, TorchCallFails
+from dynascope.capture.reasons import TIME_DECIDES, DataDependentValue, ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.values import (
@@ -116,15 +114,22 @@ def number_of(machine: Machine, tensor: TensorValue, below: int = INDEX + 1) -> 
     """What `tensor.item()` gives, which probably is `below` some number; None where it stays a break."""
     if (known := numbers_in_tensors.held(machine, tensor)) is not None:
         return known
-    kind = kind_of_items(tensor.example.dtype)
+    dtype = tensor.example.dtype
+    is_truth = dtype is torch.bool
+    kind = int if is_truth else kind_of_items(dtype)
     if kind is None or tensor.example.numel() != 1 or not are_served(machine):
         return None
     if (known := counted_number(machine, tensor)) is not None:
         return known
     node = machine.graph.call("call_method", "item", (tensor.node,), {})
-    found = number_at(machine, node, kind, tensor.example.dtype, min(INDEX, max(0, below - 1)))
+    found = number_at(machine, node, kind, dtype, 1 if is_truth else min(INDEX, max(0, below - 1)))
     machine.journal.set_item(machine.read_from, str(found.size), (tensor, tensor.example._version, machine.uncounted))
-    return found
+    return truth_of(machine, found) if is_truth else found
+
+
+def truth_of(machine: Machine, number: SymbolicNumber) -> ConditionValue:
+    """Whether it is not 0: a truth that was read from a tensor."""
+    return ConditionValue(operator.ne, (number, ConstantValue(0)), relation_of("!=", number.size, 0), machine.graph)
 
 
 def with_tensors_for_places(machine: Machine, container: TensorValue, key: Value) -> Value:
@@ -140,9 +145,14 @@ def with_tensors_for_places(machine: Machine, container: TensorValue, key: Value
 
 def tensor_read(machine: Machine, number: SymbolicNumber) -> Value:
     """The tensor of integers that a number was read from, where it still holds it; else the number."""
-    tensor, version, uncounted = machine.read_from.get(str(number.size), (None, 0, 0))
-    is_place_of_one = tensor is not None and tensor.example.dim() == 0 and is_place(tensor.example)
-    return tensor if is_place_of_one and (tensor.example._version, machine.uncounted) == (version, uncounted) else number
+    tensor = still_held(machine, number)
+    return tensor if tensor is not None and is_place(tensor.example) else number
+
+
+def still_held(machine: Machine, number: SymbolicNumber) -> TensorValue | None:
+    """The tensor that a number was read from; None where something may have been written to it since."""
+    tensor, *then = machine.read_from.get(str(number.size), (None,))
+    return tensor if tensor is not None and [tensor.example._version, machine.uncounted] == then else None
 
 
 def with_numbers_for_places(machine: Machine, arguments: list[Value]) -> list[Value] | None:
@@ -256,18 +266,30 @@ def list_of(machine: Machine, tensor: TensorValue) -> Value | None:
     if example.dim() == 0:
         return number_of(machine, tensor)
     kind = kind_of_items(example.dtype)
-    if example.dim() != 1 or example.numel() > MOST_NUMBERS or kind is None or not are_served(machine):
+    if example.numel() > MOST_NUMBERS or kind is None or not are_served(machine):
         return None
     if machine.extents.vary:
-        fix(machine.extents.sizes(tensor)[0])
-    node = machine.graph.call("call_method", "tolist", (tensor.node,), {})
+        for size in machine.extents.sizes(tensor):
+            fix(size)
+    node = list_at(machine, machine.graph.call("call_method", "tolist", (tensor.node,), {}))
+    return items_of(machine, node, example.shape, kind, example.dtype)
+
+
+def items_of(machine: Machine, node: torch.fx.Node, shape: Sequence[int], kind: type, dtype: torch.dtype) -> ListValue:
+    """The numbers of a list of lists that the graph finds."""
+    items: list[Value] = []
+    for at in range(shape[0]):
+        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
+        is_row = len(shape) > 1
+        made = items_of(machine, list_at(machine, item), shape[1:], kind, dtype) if is_row else number_at(machine, item, kind, dtype)
+        items.append(made)
+    return ListValue(items)
+
+
+def list_at(machine: Machine, node: torch.fx.Node) -> torch.fx.Node:
     machine.graph.describe(node, None, None)
     node.meta["late"] = True
-    items = []
-    for at in range(example.shape[0]):
-        item = machine.graph.call("call_function", operator.getitem, (node, at), {})
-        items.append(number_at(machine, item, kind, example.dtype))
-    return ListValue(items)
+    return node
 
 
 # Results of sizes that depend on data
@@ -538,37 +560,7 @@ RULES: dict[str, Callable[[tuple, Mapping[str, Any]], Found | None]] = {
 }
 
 
-# What the program says of such numbers
-
-
-@meaning(torch._check)
-def check(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    condition = machine.realize(arguments[0] if arguments else keywords["cond"])
-    if isinstance(condition, ConstantValue) and condition.value is True:
-        return NONE
-    if not isinstance(condition, ConditionValue):
-        raise Break(TorchCallFails(machine.expression(), "Expected cond to be True"))
-    if not condition.example:
-        raise Break(DataDependentBranch(machine.expression(), machine.place()))
-    assume(machine, condition.relation, condition.node)
-    return NONE
-
-
-@meaning(torch._check_is_size)
-def check_is_size(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    number = machine.realize(arguments[0]) if arguments else NONE
-    if len(arguments) != 1 or keywords or number.python_type is not int:
-        raise Break(ForeignCall(machine.expression(), "what it is given besides a number"))
-    if isinstance(number, ConstantValue) and number.value < 0:
-        raise Break(TorchCallFails(machine.expression(), "Expected cond to be True"))
-    if machine.sizes.is_late(number) and number.size.bounds[0] < 0:
-        relation = relation_of(">=", number.size, 0)
-        assume(machine, relation, machine.graph.late_number(operator.ge, (number.node, 0), True))
-    elif isinstance(number, SymbolicNumber) and number.size.bounds[0] < 0:
-        if number.size.hint < 0:
-            raise Break(TorchCallFails(machine.expression(), "Expected cond to be True"))
-        machine.sizes.scope.log.add(relation_of(">=", number.size, 0), machine.user_stack())
-    return NONE
+# What is taken to be so
 
 
 def assume(machine: Machine, relation: Relation, node: torch.fx.Node) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import known_tensors, late_numbers, texts
+from dynascope.capture.calls import late_numbers, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords, in_order
+from dynascope.capture.calls.late_truths import truth_in
 from dynascope.capture.calls.own_texts import asks_program
 from dynascope.capture.calls.pure import compute, fails_like, value_of
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.library_checks import goes_on_in_caller
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
@@ -21,6 +21,7 @@ from dynascope.capture.reasons import DataDependentValue, ForeignValue, ProgramR
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     ArrayValue,
+    ConditionValue,
     ConstantValue,
     InstanceValue,
     NotConstant,
@@ -75,13 +76,9 @@ for _cls in (int, float, complex):
 def bool_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0]) if arguments else ConstantValue(False)
     if isinstance(value, TensorValue):
-        known = known_tensors.known_number(machine, value)
-        if known is None:
-            if (wanted := goes_on_in_caller(machine, value)) is None:
-                raise Break(DataDependentValue(machine.expression(), "bool"))
-            known = boolean(wanted)
-        value = known
-    return boolean(truth(machine, value))
+        if (value := truth_in(machine, value)) is None:
+            raise Break(DataDependentValue(machine.expression(), "bool"))
+    return value if isinstance(value, ConditionValue) else boolean(truth(machine, value))
 
 
 @meaning(operator.truth)

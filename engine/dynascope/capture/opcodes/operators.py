@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from dynascope.capture.calls import either_of
+from dynascope.capture.calls import either_of, late_truths
 from dynascope.capture.calls import numbers_and_text as known
 from dynascope.capture.calls.arguments import is_none
 from dynascope.capture.calls.containers import joined
@@ -45,7 +45,11 @@ def unary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
 
 @operation("UNARY_NOT")
 def unary_not(machine: Machine, frame: Frame, instruction: Instruction) -> Value:
-    return boolean(not truth(machine, frame.pop()))
+    value = machine.realize(frame.pop())
+    if isinstance(value, TensorValue):
+        value = late_truths.truth_in(machine, value) or value
+    found = late_truths.negated(machine, value) if isinstance(value, ConditionValue) else None
+    return boolean(not truth(machine, value)) if found is None else found
 
 
 @operation("TO_BOOL")
@@ -66,10 +70,10 @@ def compare_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
 
 
 def _asked(machine: Machine, frame: Frame, result: Any) -> Value:
-    """As a truth; a tensor, or what only the run knows, stays one for the jump that follows: the break is there."""
+    """As a truth; a tensor, or what only the run knows, stays one for the jump that follows (the break is there), or for `not`."""
     result = machine.finish(result)
     following = frame.program.instructions[frame.next].operation
-    if isinstance(result, (TensorValue, ConditionValue)) and following.startswith("POP_JUMP_IF"):
+    if isinstance(result, (TensorValue, ConditionValue)) and following.startswith(("POP_JUMP_IF", "UNARY_NOT")):
         return result
     return boolean(truth(machine, result))
 

@@ -5,7 +5,7 @@
     for p in d.parameters(): p.requires_grad_(True)       as it was: nothing is left to write
 
 A graph is differentiated by what its inputs require when it begins. So of one that requires no grad then, and is told to, nothing
-is computed in the same graph. A tensor made inside is a leaf inside, where nothing after the graph leads to it:
+is computed in the same graph. A tensor made inside is a leaf inside, where nobody sees its gradient after the graph:
 
     d = x.detach().requires_grad_();  torch.autograd.grad(loss(d), d)
 """
@@ -93,7 +93,7 @@ def may_be_leaf(machine: Machine, tensor: TensorValue) -> bool:
 
 
 def make_leaf(machine: Machine, tensor: TensorValue) -> None:
-    """From here on a leaf, in the graph too. `Session.finished` sees that no history that ends in it is needed after the graph."""
+    """From here on a leaf, in the graph too. `Session.finished` sees that after the graph nobody can tell."""
     known_tensors.forget(machine, tensor)
     example, graph = tensor.example, machine.graph
     node = graph.call("call_method", "requires_grad_", (tensor.node,), {})
@@ -104,21 +104,21 @@ def make_leaf(machine: Machine, tensor: TensorValue) -> None:
     machine.journal.append(machine.leaves_made, tensor)
 
 
-def leave_out_unseen_leaves(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
-    """The graph without the leaves made inside, where histories of its results end in them and nobody can tell: none of them leaves
-    the graph, differentiates in it or has a hook, and what requires grad does so for other leaves as well."""
-    leaves = machine.leaves_made
+def are_unseen(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
+    """Whether nobody can tell of the leaves made inside, though histories of results end in them: none of them leaves the graph or has
+    a hook, and what requires grad does so for other leaves as well. Where the graph does not differentiate they are left out of it."""
+    leaves, nodes = machine.leaves_made, machine.graph.graph.nodes
     examples = [node.meta.get("example_value") for node in outputs]
     tensors = [each for each in examples if isinstance(each, torch.Tensor) and each.requires_grad]
-    if machine.hooked or any(node.target is gradients or isinstance(node.target, HOLDS_GRAPH) for node in machine.graph.graph.nodes):
+    if machine.hooked or any(isinstance(node.target, HOLDS_GRAPH) for node in nodes):
         return False
     if any(each is leaf.example for each in tensors for leaf in leaves):
         return False
     if any(histories.ends_in_only([each], [leaf.example for leaf in leaves]) for each in tensors):
         return False
-    nodes = {leaf.node for leaf in leaves}
-    made = [node for node in machine.graph.graph.nodes if node.target == NAME + "_" and node.args[0] in nodes]
-    machine.graph.leave_out(made)
+    if all(node.target is not gradients for node in nodes):
+        made = {leaf.node for leaf in leaves}
+        machine.graph.leave_out([node for node in nodes if node.target == NAME + "_" and node.args[0] in made])
     return True
 
 

@@ -208,6 +208,7 @@ def is_pure_type(value: Any) -> bool:
 
 
 def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    from dynascope.capture.calls.late_truths import as_operand
     from dynascope.capture.calls.tensors import apply_function
 
     if op.in_place_method is not None and not isinstance(left, TensorValue):
@@ -215,7 +216,7 @@ def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any
         op = PLAIN_BY_METHOD[op.method]
     if op.method == "__mod__" and isinstance(left, ConstantValue) and isinstance(left.value, str):
         raise Break(TextOfTensor(machine.expression()))
-    return apply_function(machine, op.function, [left, right], {})
+    return apply_function(machine, op.function, [as_operand(machine, left), as_operand(machine, right)], {})
 
 
 def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
