@@ -39,6 +39,8 @@ def made(kind, compile, mesh, device):
     model = Model().to(device)
     if kind == "ddp":
         return compile(nn.parallel.DistributedDataParallel(model)), model
+    if kind == "sequence-parallel":
+        return compile(in_sequence(model, mesh)), model
     if kind == "tensor-parallel":
         from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -53,6 +55,17 @@ def made(kind, compile, mesh, device):
             block._compiled_call_impl = compile(block._call_impl)
     fully_shard(model, mesh=mesh)
     return (compile(model) if kind == "fsdp-whole" else model), model
+
+
+def in_sequence(model, mesh):
+    """Each rank has rows of its own; norms give them as DTensors, which the products put together."""
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
+
+    for block in model.blocks:
+        up, down = ColwiseParallel(input_layouts=Shard(0)), RowwiseParallel(output_layouts=Shard(0))
+        parallelize_module(block, mesh, {"norm": SequenceParallel(sequence_dim=0), "up": up, "down": down})
+    return model
 
 
 def losses(kind, compile, mesh, rank, device):
