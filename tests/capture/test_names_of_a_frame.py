@@ -106,5 +106,5 @@ def test_a_part_of_torch_that_a_function_of_torchs_loads_at_its_first_call(monke
 
         return x + (1 if config is not None else 2)
 
-    function = types.FunctionType(loads.__code__, vars(torch.functional))
+    function = types.FunctionType(loads.__code__, vars(torch.serialization))
     assert dynascope.compile(lambda x: function(x) * 2, backend="eager")(torch.ones(2)).tolist() == [4.0, 4.0]
