@@ -1,7 +1,9 @@
 """What `locals()`, `dir()` and `eval` find where they are called: nothing of what is bound later, also where a function inside reads it."""
 
 import sys
+import types
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -91,3 +93,18 @@ def test_what_lists_no_names_any_more_is_compiled(capsys):
     for _ in range(2):
         assert torch.equal(fast(X, model), names_asked_before_a_break(X, model))
     assert len(fast.graphs) == 1
+
+
+def test_a_part_of_torch_that_a_function_of_torchs_loads_at_its_first_call(monkeypatch):
+    """As `torch.save` does: no break that only a process's first call has."""
+    import torch.utils.serialization  # noqa: F401
+
+    monkeypatch.delitem(sys.modules, "torch.utils.serialization")
+
+    def loads(x):
+        from torch.utils.serialization import config
+
+        return x + (1 if config is not None else 2)
+
+    function = types.FunctionType(loads.__code__, vars(torch.serialization))
+    assert dynascope.compile(lambda x: function(x) * 2, backend="eager")(torch.ones(2)).tolist() == [4.0, 4.0]

@@ -76,11 +76,7 @@ def trained(model, call, sizes=(4, 4, 4, 4, 4, 4)):
 
 
 def test_one_graph_with_its_collectives():
-    """Of two ranks; nobody is at the other end."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    dist.destroy_process_group()
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    one_of_two()
     explanation = dynascope.explain(Net(ranks=2), torch.ones(4, 8))
     assert len(explanation.graphs) == 1
     forward, backward = explanation.show("core").split("core-backward")
@@ -147,11 +143,142 @@ def test_a_layer_that_is_placed_otherwise_later():
     assert found.placements == layer.weight.grad.placements
 
 
+class Scale(nn.Module):
+    """A norm of the program's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+class Words(nn.Module):
+    """Embedding, norms of both kinds over parts of the sequence, and a head: between them go DTensors."""
+
+    def __init__(self, ranks):
+        from torch.distributed.tensor import Replicate, Shard
+        from torch.distributed.tensor.parallel import PrepareModuleInput, SequenceParallel
+
+        super().__init__()
+        torch.manual_seed(0)
+        layers = nn.Embedding(16, 8), nn.LayerNorm(8), Scale(), Block(), nn.Linear(8, 16)
+        self.words, self.norm, self.scale, self.block, self.head = layers
+        part, whole = Shard(1), Replicate()
+        parallel(
+            self,
+            ranks,
+            words=rows(input_layouts=whole, output_layouts=part),
+            norm=SequenceParallel(),
+            scale=SequenceParallel(),
+            block=PrepareModuleInput(input_layouts=part, desired_input_layouts=whole),
+            head=columns(output_layouts=whole),
+        )
+        parallel(self.block, ranks, norm=SequenceParallel(sequence_dim=0), up=columns(), down=rows(use_local_output=False))
+
+    def forward(self, i):
+        return self.head(self.block(self.scale(self.norm(self.words(i)))).to_local())
+
+
+def one_of_two():
+    """Nobody is at the other end."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.destroy_process_group()
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_distributed_tensors_between_layers(backend, autocast):
+    """One graph, and every gradient is placed as eager's: whole for the table by rows, sums to come for the norms."""
+    one_of_two()
+    compiled, plain, graphs = Words(2), Words(2), []
+
+    def counted(graph, example_inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    call = dynascope.compile(compiled, **({"backend": counted} if backend == "eager" else {}))
+    for model in (call, plain):
+        with torch.autocast("cpu", enabled=autocast):
+            model(torch.arange(8).reshape(2, 4)).square().sum().backward()
+    assert len(graphs) == (1 if backend == "eager" else 0)
+    for (name, found), expected in zip(compiled.named_parameters(), plain.parameters(), strict=True):
+        assert type(found.grad) is type(expected.grad), name
+        if hasattr(expected.grad, "placements"):
+            assert found.grad.placements == expected.grad.placements, name
+    assert str(compiled.words.weight.grad.placements) == "(Replicate(),)" and "Partial" in str(compiled.scale.weight.grad.placements)
+
+
+def test_six_steps_with_distributed_tensors_between_layers():
+    model, plain = Words(1), Words(1)
+    call = dynascope.compile(model, backend="eager")
+    found, expected = ([], [])
+    for losses, forward, own in ((found, call, model), (expected, plain, plain)):
+        optimizer = torch.optim.SGD(own.parameters(), 0.05)
+        for step in range(6):
+            loss = forward((torch.arange(8).reshape(2, 4) + step) % 16).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_distributed_tensors_of_the_programs_own():
+    """From outside, made inside, asked about, returned: with their gradients."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    one_of_two()
+
+    def step(weight, x):
+        given = DTensor.from_local(x, weight.device_mesh, [Shard(0)], run_check=False)
+        if not (isinstance(given, DTensor) and given.placements[0].is_shard() and given.shape[0] == 2 * x.shape[0]):
+            return x
+        made = (given @ weight).relu()
+        return made, made.redistribute(placements=[Replicate()]).to_local().sum(), weight
+
+    def run(call):
+        weight = distribute_tensor(torch.linspace(-1, 1, 32).reshape(8, 4), mesh(2), [Shard(0)]).requires_grad_()
+        x = torch.linspace(0, 1, 16).reshape(2, 8).requires_grad_()
+        made, total, same = call(weight, x)
+        assert same is weight
+        (made.to_local().sum() + total).backward()
+        placed = made.placements, made.stride(), weight.grad.placements
+        return placed, [made.to_local(), total, weight.grad.to_local(), x.grad]
+
+    (placed, found), (expected_places, expected) = run(dynascope.compile(step)), run(step)
+    assert placed == expected_places
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:DTensor random operators")
+def test_a_distributed_tensor_that_is_written_to_or_drawn_for():
+    from torch.distributed.tensor import Replicate, distribute_tensor
+
+    given = distribute_tensor(torch.ones(4), mesh(), [Replicate()])
+
+    def written(x):
+        y = x * 2
+        y += 1
+        return y
+
+    with dynascope.expected("foreign-call"):
+        assert dynascope.compile(written, backend="eager")(given).to_local().tolist() == [3.0] * 4
+    with dynascope.expected("foreign-call"):
+        dynascope.compile(lambda x: torch.dropout(x * 2, 0.5, True), backend="eager")(given)
+    with dynascope.expected("data-dependent-value"):
+        assert dynascope.compile(lambda x: x.sum().item() + 1, backend="eager")(given) == 5
+
+
 def test_an_output_that_stays_distributed():
     layer = parallel(nn.Sequential(nn.Linear(8, 8)), **{"0": columns(use_local_output=False)})[0]
-    call = dynascope.compile(lambda x: layer(x * 2).to_local())
-    with dynascope.expected("tensor-subclass"):
-        torch.testing.assert_close(call(torch.ones(4, 8)), layer(torch.full((4, 8), 2.0)).to_local())
+    call = dynascope.compile(lambda x: layer(x * 2), backend="eager")
+    found, expected = call(torch.ones(4, 8)), layer(torch.full((4, 8), 2.0))
+    assert found.placements == expected.placements
+    torch.testing.assert_close(found.to_local(), expected.to_local())
 
 
 def test_a_hook_of_the_program_s_own():
@@ -182,13 +309,11 @@ def test_a_norm_whose_gradients_are_sums_to_come():
 
 
 def test_what_waits_for_a_collective_comes_in_as_a_plain_tensor():
-    """Its gradients reach what the collective was given. Of two ranks; nobody is at the other end."""
+    """Its gradients reach what the collective was given."""
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
     from torch.distributed.tensor import DTensor, Partial, Replicate
-    from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    dist.destroy_process_group()
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    one_of_two()
     call = dynascope.compile(lambda x: (x * 2).relu())
 
     def waiting(x):

@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent
 UNSTRICT = {**os.environ, "DYNASCOPE_STRICT": "0", "OMP_NUM_THREADS": "1"}
 
 
-WRAPPED = ("ddp", "fsdp-by-block", "fsdp-whole", "tensor-parallel")
+WRAPPED = ("ddp", "fsdp-by-block", "fsdp-whole", "tensor-parallel", "sequence-parallel", "pipeline")
 
 
 @pytest.mark.compiler

@@ -23,9 +23,9 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, width=16):
+    def __init__(self, width=16, blocks=2):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
+        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
         self.head = nn.Linear(width, 4)
 
     def forward(self, x):
@@ -34,11 +34,16 @@ class Model(nn.Module):
         return self.head(x)
 
 
-def made(kind, compile, mesh, device):
+def made(kind, compile, mesh, device, **sizes):
+    """What is called, and the model whose weights are trained."""
     torch.manual_seed(0)
-    model = Model().to(device)
+    model = Model(**sizes).to(device)
     if kind == "ddp":
         return compile(nn.parallel.DistributedDataParallel(model)), model
+    if kind == "sequence-parallel":
+        return compile(in_sequence(model, mesh)), model
+    if kind == "pipeline":
+        return pipeline(model, compile, mesh, device)
     if kind == "tensor-parallel":
         from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -55,14 +60,51 @@ def made(kind, compile, mesh, device):
     return (compile(model) if kind == "fsdp-whole" else model), model
 
 
+def in_sequence(model, mesh):
+    """Each rank has rows of its own; norms give them as DTensors, which the products put together."""
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
+
+    for block in model.blocks:
+        up, down = ColwiseParallel(input_layouts=Shard(0)), RowwiseParallel(output_layouts=Shard(0))
+        parallelize_module(block, mesh, {"norm": SequenceParallel(sequence_dim=0), "up": up, "down": down})
+    return model
+
+
+def pipeline(model, compile, mesh, device):
+    """Half of the blocks on each rank; each compiles its own. Two parts of the rows are under way at a time."""
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+    half = len(model.blocks) // 2
+    own = model.blocks[:half] if mesh.get_local_rank() == 0 else [*model.blocks[half:], model.head]
+    part = nn.Sequential(*own)
+    stage = PipelineStage(compile(part), mesh.get_local_rank(), 2, device)
+    return ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda result, target: result.pow(2).mean()), part
+
+
+def one_step(kind, call, x):
+    """The loss, with gradients. Of a pipeline the last rank's."""
+    if kind != "pipeline":
+        loss = call(x).pow(2).mean()
+        loss.backward()
+        return loss.detach()
+    found = []
+    if call._stage.is_first:
+        call.step(x)
+    else:
+        call.step(target=x, losses=found)
+    loss = torch.stack(found).mean().detach() if found else torch.zeros((), device=x.device)
+    torch.distributed.broadcast(loss, 1)
+    return loss
+
+
 def losses(kind, compile, mesh, rank, device):
     step, model = made(kind, compile, mesh, device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)  # on a GPU no list may mix DTensors with others
     found = []
     for number in range(STEPS):
         x = torch.randn(8, 16, generator=torch.Generator().manual_seed(number)).to(device)
-        loss = step(x if kind == "tensor-parallel" else x[rank::2]).pow(2).mean()
-        loss.backward()
+        loss = one_step(kind, step, x if kind in ("tensor-parallel", "pipeline") else x[rank::2])
         optimizer.step()
         optimizer.zero_grad()
         found.append(loss.item())

@@ -199,3 +199,21 @@ def test_an_input_of_inference_mode():
         torch.manual_seed(0)
         results.append(call(x, seen)[0])
     assert torch.equal(*results)
+
+
+class OfTheSecondAlone(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, one, other):
+        return one * other
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, gradient
+
+
+def test_what_no_gradient_reaches_has_none_though_it_has_a_history():
+    """None, as eager's: zeros would be a gradient."""
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    call = dynascope.compile(lambda one, other: OfTheSecondAlone.apply(one, other) + 1)
+    call(x * 2, y * 2).sum().backward()
+    assert x.grad is None and y.grad.tolist() == [2.0] * 3

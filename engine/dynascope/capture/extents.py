@@ -24,6 +24,7 @@ from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels.quiet_torch import without_messages
 from dynascope.sizes import Scope, Size, evaluate, fix, roots_of
 from dynascope.sizes.likely import likely
 from dynascope.sizes.reach import edges, is_possible, keep_above, keep_below, keep_between, keep_dividing
@@ -568,7 +569,7 @@ class Extents:
             return tuple(map(torch.empty_like, arguments[1]))
         if _is_factory(node, arguments):
             keywords["device"] = META
-        with autocast.simulated(lambda tensor: "cpu"):
+        with autocast.simulated(lambda tensor: "cpu"), without_messages():
             if node.op == "call_method":
                 return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)
             with inside_on_meta(node.target):

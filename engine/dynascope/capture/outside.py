@@ -23,6 +23,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.torch_version import TorchVersion
 
 from dynascope.capture import numpy_numbers, outside_generators
+from dynascope.capture.distributed_values import is_distributed, is_mesh, is_placement
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import loop_turns, outside_iterators
@@ -244,15 +245,15 @@ class Outside:
         self.machine.guards.add(source, IdentityIs(object))
         return self.remember(object, InstanceValue(type(object), source, object))
 
-    def part_of(self, source: Source, placements: Any) -> TensorValue:
-        """This rank's part of a DTensor, of which the layer's own guard says the rest."""
-        place = LocalPartSource(source, placements)
+    def part_of(self, place: LocalPartSource) -> TensorValue:
+        """This rank's part of a DTensor, of which another guard says the rest."""
         part = place.read(self.machine.values)
         self.machine.assume_protocol(type(part))
         example = self.machine.in_plain_mode(lambda: meta_of(part))
-        value = TensorValue(self.machine.graph.input(self._name_of(source), place, part, example, part.device), example, part.device)
-        value.source = place
-        return value
+        node = self.machine.graph.input(self._name_of(place), place, part, example, part.device)
+        value = TensorValue(node, example, part.device)
+        value.source, value.object = place, part
+        return self.remember(part, value)
 
     def _tensor_of_class(self, object: torch.Tensor, source: Source) -> Value:
         """A tensor of a subclass: an object that holds a plain one."""
@@ -260,6 +261,10 @@ class Outside:
             self.guard_type(object, source)
             waits = WaitedSource(source)
             return self.remember(object, self.realize(waits.read(self.machine.values), waits))
+        if is_distributed(type(object)):
+            from dynascope.capture.calls import distributed_tensors
+
+            return self.remember(object, distributed_tensors.from_outside(self.machine, object, source))
         if kind is not None:
             reason = ParameterNotMade if isinstance(object, UninitializedTensorMixin) else TensorSubclass
             raise Break(reason(kind, source.expression()))
@@ -608,6 +613,8 @@ GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (_is_method_in_c, Outside._method_in_c),
     (_is_script, Outside._script),
     (_is_fixed_instance, Outside._identity),
+    (is_placement, Outside._literal),
+    (is_mesh, Outside._identity),
     (numpy_numbers.is_function, Outside._identity),
     (lambda object: numpy_numbers.IS_THERE and type(object) is numpy_numbers.numpy.ndarray, Outside._array),
 )

@@ -36,6 +36,7 @@ _BY_SIZE = """
     scaled_dot_product_attention select selu sigmoid sign silu sin softmax softplus split sqrt square squeeze stack
     std sub sum t tan tanh tensor_split tile to transpose tril triu truediv type type_as unbind unflatten unsqueeze
     var view view_as where xor zero zeros zeros_like
+    around_part from_local full_tensor parallel_layernorm parallel_linear redistribute to_local
 """
 NEVER_RAISES = frozenset(_BY_SIZE.split()) | {gradients.__name__}
 

@@ -24,6 +24,7 @@ import torch
 from torch import fx
 
 from dynascope.capture import tracebacks
+from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.numpy_numbers import array_of, is_spread
 from dynascope.capture.parts import describe, held_by, parts_of
 from dynascope.capture.protocols.contents import longest
@@ -535,8 +536,9 @@ class Rebuilder:
     def load_part(self, source: LocalPartSource) -> None:
         self.builder.load_function(local_part)
         self.load_source(source.base)
-        self.builder.load_constant(source.placements)
-        self.builder.call(2)
+        self.builder.load_constant(source.border)
+        self.builder.load_constant(source.way)
+        self.builder.call(3)
 
     def make_descriptor(self, value: DescriptorValue) -> None:
         self.call_constant(value.cls, *value.parts)
@@ -708,6 +710,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of),
     SuperValue: Rebuilder.make_super,
     ArrayValue: Rebuilder.make_array,
+    DistributedValue: lambda self, value: self.call_constant(value.around(), *value.parts()),
     DescriptorValue: Rebuilder.make_descriptor,
     CellValue: Rebuilder.make_cell,
     FunctionValue: Rebuilder.make_function,

@@ -24,7 +24,7 @@ from dynascope.grad.reasons import (
     UnsupportedMutation,
     VaryingNumberNeeded,
 )
-from dynascope.grad.record import Recorder
+from dynascope.grad.record import Recorder, comes_down_itself
 from dynascope.grad.tape import Origin
 from dynascope.grad.torch_rules import RULES
 from dynascope.grad.written_forms import WrittenForm
@@ -145,7 +145,7 @@ def _writes(out: Any, recorder: Recorder) -> list[int]:
 
 def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: Recorder) -> Any:
     special = RULES.get(node.target)
-    if special is not None:
+    if special is not None and not any(map(comes_down_itself, arguments)):
         result = special(recorder, *arguments, **keywords)
         if result is not NotImplemented:
             return result
@@ -237,9 +237,10 @@ class _Entry(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, leaf: torch.Tensor, recorder: Recorder) -> torch.Tensor:
+        ctx.set_materialize_grads(False)  # what no gradient reaches has none, as a leaf
         ctx.saves = False  # as a custom function says to `passes`: autograd alone does not tell nothing from what was freed
         return recorder.wrap(recorder.value(leaf))
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[torch.Tensor | None, None]:
         return gradient, None

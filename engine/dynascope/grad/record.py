@@ -72,6 +72,15 @@ Writes = tuple[tuple[int, int], ...]
 """How often inputs were written: numbers of inputs, with counts."""
 
 
+def comes_down_itself(value: Any) -> bool:
+    """Whether it is a tensor of torch's that comes down to plain ones below autograd: a DTensor to its part and collectives."""
+    return isinstance(value, torch.Tensor) and _has_behaviour(type(value))
+
+
+def _has_behaviour(cls: Any) -> bool:
+    return issubclass(cls, torch.Tensor) and cls.__torch_dispatch__ is not PLAIN_DISPATCH
+
+
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
 
@@ -125,7 +134,7 @@ class Recorder(TorchDispatchMode):
         if torch._C._get_dispatch_mode(FAKE) is not None:
             with without_messages():
                 return func(*args, **(kwargs or {}))  # how a DTensor asks for the layout of a result
-        if types and any(issubclass(each, torch.Tensor) and each.__torch_dispatch__ is not PLAIN_DISPATCH for each in types):
+        if types and any(map(_has_behaviour, types)):
             return NotImplemented  # a DTensor comes down to its parts and collectives, which arrive here
         if self.tape.phase == "backward" and not self.says_its_places:
             self._place_backward_step()
@@ -368,7 +377,8 @@ class Recorder(TorchDispatchMode):
         return self.memory.read(self._known(tensor))
 
     def device_type_of(self, tensor: torch.Tensor) -> str:
-        return self.value(tensor).device.type
+        part = getattr(tensor, "_local_tensor", tensor) if comes_down_itself(tensor) else tensor
+        return self.value(part).device.type
 
     def wrap(self, result: Any) -> Any:
         """Tensors of their own memory, holding the values given."""

@@ -39,6 +39,25 @@ class Part:
 
 
 @dataclass(frozen=True)
+class PlacedAs(Predicate):
+    """A DTensor of this rank's part, sizes and placements."""
+
+    part: Part
+
+    def holds(self, value: Any) -> bool:
+        return hasattr(value, "_spec") and Part.of(value) == self.part
+
+    def check(self) -> str:
+        return f"is a DTensor of {tuple(self.part.specification.shape)}, placed {self._placed()}"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} is placed or made otherwise than before ({self._placed()})"
+
+    def _placed(self) -> str:
+        return ", ".join(map(str, self.part.specification.placements))
+
+
+@dataclass(frozen=True)
 class ParallelLayerIs(Predicate):
     """A module of this class with these weights, hooks and settings, and nothing else."""
 

@@ -407,23 +407,24 @@ def plain_tensor(tensor: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LocalPartSource(Source):
-    """This rank's part of a DTensor: `base.to_local()`. `placements` are those of its gradient."""
+    """This rank's part of a DTensor, or another way for its gradients (`autograd_functions.distributed_parts`)."""
 
     base: Source
-    placements: Any = None
+    border: Any
+    way: int = 0
 
     def expression(self) -> str:
         return self.base.expression()
 
     def read(self, values: FrameValues) -> Any:
-        return local_part(self.base.read(values), self.placements)
+        return local_part(self.base.read(values), self.border, self.way)
 
 
-def local_part(tensor: Any, placements: Any) -> Any:
+def local_part(tensor: Any, border: Any, way: int) -> Any:
     """Gradients go to the DTensor."""
     torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction(), torch.enable_grad():
-        return tensor.to_local(grad_placements=placements)
+        return border.out(tensor, way)
 
 
 @dataclass(frozen=True, slots=True)

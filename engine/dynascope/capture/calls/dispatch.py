@@ -21,6 +21,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import (
     clock_calls,
+    distributed_tensors,
     draws,
     either_of,
     known_tensors,
@@ -48,6 +49,7 @@ from dynascope.capture.calls.tensor_metadata import metadata_method
 from dynascope.capture.calls.tensor_names import FACTORIES, METADATA_FUNCTIONS, OF_NUMBERS
 from dynascope.capture.calls.tensors import apply_function, apply_method, name_of
 from dynascope.capture.calls.weak_references import call_reference
+from dynascope.capture.distributed_values import DistributedValue, is_placement, is_placement_class
 from dynascope.capture.expressions import callee
 from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
@@ -101,6 +103,8 @@ def call_function(machine: Machine, function: FunctionValue, arguments: Argument
     meaning = MEANINGS.get(function.object) if function.object is not None else None
     if meaning is not None:
         return by_meaning(machine, function.object, meaning, arguments, keywords)
+    if distributed_tensors.is_method(function.object):
+        return distributed_tensors.call(machine, function.object, arguments, keywords)
     if function.code in MEANINGS_OF_CODE and function.object is not None:
         return MEANINGS_OF_CODE[function.code](machine, function, arguments, keywords)
     return python.enter(machine, function, arguments, keywords)
@@ -173,6 +177,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     if reads_state(thing) and (not arguments or thing in TOLD) and not keywords:
         return state_read(machine, thing, arguments)
     if is_listed(thing) or (isinstance(getattr(thing, "__self__", None), str) and is_foldable(thing)):
+        return fold(machine, thing, arguments, keywords)
+    if type(thing) is types.BuiltinFunctionType and arguments and is_placement(constant_of(machine.realize(arguments[0]))):
         return fold(machine, thing, arguments, keywords)
     if is_torch_operation(thing):
         return call_torch(machine, thing, arguments, keywords)
@@ -272,7 +278,7 @@ def is_tensor_method(thing: Any) -> bool:
 
 def call_tensor_method(machine: Machine, method: Any, arguments: Arguments, keywords: Keywords) -> Any:
     instance = machine.realize(arguments[0])
-    if not isinstance(instance, TensorValue):
+    if not isinstance(instance, (TensorValue, DistributedValue)):
         if issubclass(instance.python_type, torch.Tensor):  # one that is only handed on: on the device "meta"
             raise Break(ForeignValue(instance.python_type.__name__, machine.expression()))
         raise Break(ProgramRaises("TypeError", machine.expression()))
@@ -364,7 +370,7 @@ def holds_tensor(machine: Machine, value: Value) -> bool:
     value = machine.realize(value)
     if isinstance(value, (ListValue, TupleValue)):
         return any(holds_tensor(machine, item) for item in value.items)
-    return isinstance(value, TensorValue)
+    return isinstance(value, (TensorValue, DistributedValue))
 
 
 def holds_array(machine: Machine, value: Value) -> bool:
@@ -489,7 +495,7 @@ def construct(machine: Machine, function: ConstantValue, arguments: Arguments, k
         if cls.is_cuda or cls.is_sparse:
             raise Break(foreign(machine, cls))
         return tensors_of_numbers.legacy_tensor(machine, cls, cls.dtype, arguments, keywords)
-    if issubclass(cls, enum.Enum) or cls in FOLDABLE_TYPES:
+    if issubclass(cls, enum.Enum) or cls in FOLDABLE_TYPES or is_placement_class(cls):
         return fold(machine, cls, arguments, keywords)
     if issubclass(cls, CHECKS_ARGUMENTS) or (issubclass(cls, BaseException) and keywords and is_c_made(cls)):
         raise Break(foreign(machine, cls))

@@ -57,7 +57,8 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
         if (found := parallel_layers.call(machine, module, arguments, keywords)) is not None:
             guard_no_global_hooks(machine)
             return found
-        leave_to_python(machine, module)
+        if module.cls in parallel_layers.LAYERS:
+            leave_to_python(machine, module)
     if has_hooks(machine, module):
         return machine.call(attributes.get_now(machine, module, "_call_impl"), arguments, keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())

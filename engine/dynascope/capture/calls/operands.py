@@ -12,6 +12,7 @@ import torch
 
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import late_numbers
+from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break
@@ -46,6 +47,8 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
         return value.node, value.example
     if kind is TensorValue:
         return value.node, value.example
+    if kind is DistributedValue:
+        return value.tensor.node, value.tensor.example
     if kind is ArrayValue and value.is_number:
         found = late_numbers.number_of_array(machine, value)
         if found is not None:
@@ -114,6 +117,8 @@ def tensors_in(values: Any) -> Iterator[TensorValue]:
     for value in values:
         if isinstance(value, TensorValue):
             yield value
+        elif isinstance(value, DistributedValue):
+            yield value.tensor
         elif isinstance(value, (ListValue, TupleValue)):
             yield from tensors_in(item.realize() if hasattr(item, "realize") else item for item in value.items)
         elif isinstance(value, SliceValue):

@@ -3,24 +3,24 @@
     parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
     self.down(torch.relu(self.up(x)))      up's products, relu, down's products, all_reduce: one graph
 
-The node calls the layer with its hooks, which are torch's own, on DTensors around plain tensors: below autograd a DTensor becomes its
-parts and collectives, for meta tensors as for others. A graph's inputs are the parts (`LocalPartSource`), so that gradients reach
-the weights as DTensors. What is not so plain (other hooks, a result that stays a DTensor, a gradient that is placed otherwise than its
-weight) is left to Python at the call.
+The node calls the layer with its hooks, which are torch's own, on DTensors around parts that are the graph's inputs, so that gradients
+reach the weights as DTensors. What goes in and comes out may be one too (`distributed_tensors`). What is not so plain (other hooks) is left
+to Python at the call.
 """
 
 from __future__ import annotations
 
-import inspect
+import itertools
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls.tensors import Operation
+from dynascope.autograd_functions.distributed_parts import Border, Placements, as_gradient, distributed
+from dynascope.capture.calls.distributed_tensors import DistributedOperation, parts_from_outside, there
+from dynascope.capture.distributed_values import DistributedValue, is_distributed
 from dynascope.capture.protocols import attributes
-from dynascope.capture.signals import Break
 from dynascope.capture.values import FunctionValue, InstanceValue, TensorValue, Value
 from dynascope.guards.guard import MODULE_HOOKS
 from dynascope.guards.parallel_layer import ParallelLayerIs, Part
@@ -42,35 +42,21 @@ class ParallelLayer:
 
     cls: type
     own: dict[str, Any]
-    parts: tuple[tuple[str, Part | None], ...]
-    """By the weights' names; None of one that the layer does not have."""
-    gradients: tuple[Any, ...] = ()
-    """How the gradients of those that it has are placed."""
+    weights: tuple[tuple[str, Border | None], ...]
+    """By their names; None of one that the layer does not have."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__name__", f"parallel_{self.cls.__name__}".lower())
         object.__setattr__(self, "__module__", __name__)
 
     def __call__(self, given: torch.Tensor, *parts: torch.Tensor) -> Any:
-        remaining = iter(zip(parts, self.gradients, strict=True))
-        return self.called(given, {name: None if part is None else _around(*next(remaining), part) for name, part in self.parts})
+        left, weights = iter(parts), self.weights
+        return self.called(given, {name: border and border(*itertools.islice(left, len(border.ways))) for name, border in weights})
 
     def called(self, given: torch.Tensor, weights: dict[str, Any]) -> Any:
         layer = object.__new__(self.cls)
         vars(layer).update(self.own, _parameters=weights, _buffers={}, _modules={})
-        return layer(given)
-
-
-def _around(part: torch.Tensor, placements: Any, facts: Part) -> Any:
-    """A DTensor of which this rank has `part`; nobody is asked whether the other ranks have theirs. `placements` are its gradient's."""
-    spec, told = facts.specification, {} if placements is None else {"grad_placements": placements}
-    sizes, strides = spec.tensor_meta.shape, spec.tensor_meta.stride
-    return _dtensor().from_local(part, spec.mesh, spec.placements, run_check=False, shape=sizes, stride=strides, **told)
-
-
-def _dtensor() -> Any:
-    """Loaded wherever there is one."""
-    return sys.modules["torch.distributed.tensor"].DTensor  # type: ignore[attr-defined]
+        return there(layer(given))
 
 
 def call(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Value | None:
@@ -78,21 +64,44 @@ def call(machine: Machine, module: InstanceValue, arguments: list[Value], keywor
     if not _is_plain(machine, module) or keywords or len(arguments) != 1:
         return None
     given = machine.realize(arguments[0])
-    if not isinstance(given, TensorValue) or torch.is_autocast_enabled(given.device.type):
+    tensor = given.tensor if isinstance(given, DistributedValue) else given
+    if not isinstance(tensor, TensorValue):
         return None
     object, known = module.object, ParallelLayerIs.of(module.object)
     if any(part is None and issubclass(kind, torch.Tensor) for _, kind, part in known.weights):
         return None
     own = {name: value for name, value in vars(object).items() if name not in ("_parameters", "_buffers", "_modules")}
-    layer = ParallelLayer(known.cls, own, tuple((name, part) for name, _, part in known.weights))
-    gradients = machine.in_plain_mode(lambda: _gradients(layer, given.example))
-    if gradients is None:
-        return None
-    layer = replace(layer, gradients=gradients)
+    parts = {name: part for name, _, part in known.weights if part is not None}
+    layer = ParallelLayer(known.cls, own, tuple((name, None) for name, _, _ in known.weights))
+    ways = machine.in_plain_mode(lambda: _ways(layer, tensor.example, parts))
+    borders = {name: Border(part.specification, ways[name]) for name, part in parts.items()}
+    layer = replace(layer, weights=tuple((name, borders.get(name)) for name, _, _ in known.weights))
     machine.guards.add(module.source, known)
-    places = [ModuleMemberSource(module.source, "_parameters", name) for name, part in layer.parts if part is not None]
-    parts = [machine.outside.part_of(place, of_gradient) for place, of_gradient in zip(places, gradients, strict=True)]
-    return Layer(machine, "call_function", layer, layer.__name__, [given, *parts], {}).run()
+    places = {name: ModuleMemberSource(module.source, "_parameters", name) for name in borders}
+    inputs = [part for name, border in borders.items() for part in parts_from_outside(machine, border, places[name])]
+    return DistributedOperation(machine, "call_function", layer, layer.__name__, [given, *inputs], {}).run()
+
+
+def _ways(layer: ParallelLayer, given: torch.Tensor, parts: dict[str, Part]) -> dict[str, tuple[Placements, ...]]:
+    """How the gradients of the weights are placed where that of the result is placed as the result. Asked on meta tensors: no rank
+    waits. What is placed otherwise when it comes is placed as its weight."""
+    ways = {name: (as_gradient(part.specification.placements),) for name, part in parts.items()}
+    if not torch.is_grad_enabled():
+        return ways
+    with without_messages():
+        weights = {name: _leaf(part) for name, part in parts.items()}
+        result = layer.called(given.detach().requires_grad_(given.is_floating_point()), dict.fromkeys(dict(layer.weights)) | weights)
+        leaves = {name: weight for name, weight in weights.items() if weight.requires_grad}
+        if not leaves or not result.requires_grad:
+            return ways
+        found = torch.autograd.grad(result, list(leaves.values()), torch.empty_like(result), allow_unused=True)
+    placed = {name: gradient.placements for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
+    return {name: tuple(dict.fromkeys((*own, placed.get(name, own[0])))) for name, own in ways.items()}
+
+
+def _leaf(part: Part) -> Any:
+    stand_in = torch.empty_strided(part.sizes, part.strides, dtype=part.dtype, device="meta")
+    return distributed(stand_in, part.specification).detach().requires_grad_(part.requires_grad)
 
 
 def _is_plain(machine: Machine, module: InstanceValue) -> bool:
@@ -112,7 +121,7 @@ def _is_plain(machine: Machine, module: InstanceValue) -> bool:
         and not any(own.get(name) for name in MORE_HOOKS)
         and bool(hooks)
         and all(map(_is_hook_of_torch, hooks))
-        and all(type(weight) is _dtensor() for weight in weights)
+        and all(is_distributed(type(weight)) for weight in weights)
         and own.get("max_norm") is None  # an embedding that writes to its weight
     )
 
@@ -124,45 +133,3 @@ def _is_hook_of_torch(hook: Any) -> bool:
     held = [cell.cell_contents for cell in hook.__closure__ or ()]
     functions = [getattr(each, "func", each) for each in held if callable(each)]
     return bool(functions) and all((getattr(each, "__module__", None) or "").startswith(OF_TORCH) for each in functions)
-
-
-def _gradients(layer: ParallelLayer, given: torch.Tensor) -> tuple[Any, ...] | None:
-    """How gradients of the weights are placed, each None where that is as the weight itself. None where the result is no plain tensor, or
-    torch does not take the placements. Asked on meta tensors: no rank waits."""
-    parts = [(name, part) for name, part in layer.parts if part is not None]
-    with torch.enable_grad(), without_messages():
-        weights = {name: _leaf(part) for name, part in parts}
-        result = layer.called(given.detach().requires_grad_(given.is_floating_point()), dict.fromkeys(dict(layer.parts)) | weights)
-        if type(result) is not torch.Tensor:
-            return None
-        leaves = [weight for weight in weights.values() if weight.requires_grad]
-        found = torch.autograd.grad(result, leaves, torch.empty_like(result), allow_unused=True) if leaves and result.requires_grad else ()
-    if any(each is not None and each.to_local().shape != leaf.to_local().shape for leaf, each in zip(leaves, found, strict=False)):
-        return None  # an embedding's gradient is whole on each rank, and autograd refuses it for a part
-    placed = {id(leaf): gradient.placements for leaf, gradient in zip(leaves, found, strict=False) if gradient is not None}
-    placements = [placed.get(id(weight), weight.placements) for weight in weights.values()]
-    gradients = tuple(None if at == weight.placements else at for at, weight in zip(placements, weights.values(), strict=True))
-    return gradients if not any(gradients) or "grad_placements" in inspect.signature(_dtensor().from_local).parameters else None
-
-
-def _leaf(part: Part) -> Any:
-    stand_in = torch.empty_strided(part.sizes, part.strides, dtype=part.dtype, device="meta")
-    return _around(stand_in, None, part).detach().requires_grad_(part.requires_grad)
-
-
-class Layer(Operation):
-    """Its call, on its way to being a node."""
-
-    def refuse_types(self) -> None:
-        """The library looks."""
-
-    def run_on_meta(self) -> Any:
-        try:
-            with without_messages():
-                return self.machine.in_plain_mode(lambda: self.target(*self.examples))
-        except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError) as error:
-            raise Break(self.failure(error)) from None
-
-    def has_effect(self) -> bool:
-        """The other ranks wait for its collectives, also where nobody reads the result."""
-        return True

@@ -66,6 +66,7 @@ from dynascope.capture.calls.tensor_names import (
     VALUE_METHODS,
 )
 from dynascope.capture.calls.unwritten import note_birth
+from dynascope.capture.distributed_values import DistributedValue, distributed_in
 from dynascope.capture.graph import by_object
 from dynascope.capture.metadata import (
     DEVICE_METHODS,
@@ -142,6 +143,10 @@ def operation(
 ) -> Value:
     """One call of torch. Where its C++ asks a tensor for a number that capture knows, it is called with that number."""
     look_at(machine, (*arguments, *keywords.values()))
+    if any(distributed_in((*arguments, *keywords.values()))):
+        from dynascope.capture.calls import distributed_tensors
+
+        return distributed_tensors.operation(machine, kind, target, name, arguments, keywords)
     mark = machine.journal.mark()
     try:
         return Operation(machine, kind, target, name, arguments, keywords).run()
@@ -176,6 +181,10 @@ def look_at(machine: Machine, values: Iterable[Value]) -> None:
 
 def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords: dict) -> Value:
     name = name_of(method)
+    if isinstance(arguments[0], DistributedValue):
+        from dynascope.capture.calls import distributed_tensors
+
+        return distributed_tensors.method(machine, method, name, arguments, keywords)
     if name in ("stride", "is_contiguous", "dim_order"):
         refuse_layouts(machine, name, arguments)
     if name == "type" and len(arguments) == 1 and not keywords:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import sys
 from typing import Any
 
@@ -12,6 +13,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.frames import Frame
 from dynascope.capture.lifetimes import ends_here
 from dynascope.capture.machine import Machine, operation
+from dynascope.capture.places import is_library, is_torch_name, is_within
 from dynascope.capture.protocols import attribute_changes, attributes
 from dynascope.capture.reasons import DebuggerCall, FinaliserRuns, FirstImport, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
@@ -189,7 +191,23 @@ def import_name(machine: Machine, frame: Frame, instruction: Instruction) -> Val
         base = package.rsplit(".", level.value - 1)[0] if level.value > 1 else package
         name = f"{base}.{name}" if name else base
     note(vars(builtins), "__import__", builtins.__import__)
+    if name not in sys.modules and is_torchs_own(name, frame.globals):
+        try:
+            importlib.import_module(name)
+        except Exception:
+            raise Break(FirstImport(f"import {name}")) from None
     return imported(machine, name, whole=bool(level.value) or not is_none(names))
+
+
+def is_torchs_own(name: str, globals: dict[str, Any]) -> bool:
+    """Whether a function of torch's loads a part of torch at its first call (`torch.save`), which the program does not notice. What only
+    torch's compiler needs takes seconds, and may never be asked for."""
+    by_torch = is_torch_name(str(globals.get("__name__"))) and is_library(globals)
+    return by_torch and is_torch_name(name) and not is_within(name, OF_TORCHS_COMPILER)
+
+
+OF_TORCHS_COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._export", "torch.export", "torch.onnx")
+OF_TORCHS_COMPILER += ("torch.fx.experimental", "torch.fx.passes", "torch.compiler")
 
 
 def imported(machine: Machine, name: str, *, whole: bool) -> Value:

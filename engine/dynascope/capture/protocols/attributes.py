@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._config_module import ConfigModule
 
+from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.frames import Frame
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols import overriding
@@ -646,6 +647,12 @@ def of_tensor(machine: Machine, value: TensorValue, name: str) -> Any:
     return attribute(machine, value, name)
 
 
+def of_distributed(machine: Machine, value: DistributedValue, name: str) -> Any:
+    from dynascope.capture.calls import distributed_tensors
+
+    return distributed_tensors.attribute(machine, value, name)
+
+
 def of_array(machine: Machine, value: ArrayValue, name: str) -> Any:
     from dynascope.capture.calls import numpy_arrays
 
@@ -663,5 +670,6 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     TracebackValue: of_traceback,
     SymbolicNumber: of_number,
     TensorValue: of_tensor,
+    DistributedValue: of_distributed,
     ArrayValue: of_array,
 }

@@ -18,6 +18,7 @@ import torch
 from dynascope.capture.calls import texts
 from dynascope.capture.calls.own_texts import asks_program, with_texts
 from dynascope.capture.calls.pure import compute
+from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
@@ -139,6 +140,8 @@ def apply(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
         return of_constants(machine, op, left, right)
     if TextValue in kinds or (op.method == "__mod__" and isinstance(left, ConstantValue) and type(left.value) is str):
         return of_texts(machine, op, left, right)
+    if DistributedValue in kinds:
+        return of_distributed(machine, op, left, right)
     if TensorValue in kinds:
         if InstanceValue in kinds or machine.overriding.asks_modes:
             return by_methods(machine, op, left, right)
@@ -205,6 +208,14 @@ def is_pure_type(value: Any) -> bool:
     from dynascope.capture.places import is_library_name
 
     return is_library_name(type(value).__module__) or type(value).__module__ == "builtins" or isinstance(value, type)
+
+
+def of_distributed(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
+    from dynascope.capture.calls.tensors import apply_function
+
+    if machine.overriding.asks_modes:
+        raise Break(ForeignValue("DTensor", machine.expression()))
+    return apply_function(machine, op.function, [left, right], {})
 
 
 def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
