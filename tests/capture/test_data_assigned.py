@@ -69,13 +69,26 @@ def read_as_a_view(x, y):
     return z
 
 
+def written_as_data(x, y):
+    x.data = y * 2
+    x.data.mul_(3)
+    x.data[0] = 7
+    return x
+
+
+def written_as_an_array(x, y):
+    x.data = y
+    x.numpy()[1:] = 5
+    return y * 2
+
+
 BREAKS = (read_in_a_list, written_later, of_another_shape)
 
 
 @pytest.mark.parametrize(
     "program",
     [simple, gives_it_back, twice, read_as_a_view, read_later, read_in_a_list, written_later]
-    + [written_through_a_view, source_written_later, assigned_again, of_another_shape],
+    + [written_through_a_view, source_written_later, assigned_again, of_another_shape, written_as_data, written_as_an_array],
 )
 def test_as_eager(program):
     dispatch = compiled(program)

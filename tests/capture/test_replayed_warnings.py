@@ -91,3 +91,15 @@ def test_warnings_that_the_function_itself_looks_at(backend):
         warnings.simplefilter("always")
         found = dynascope.compile(program, backend=backend)(torch.ones(3, 1), given)
     assert found == (1, [DeprecationWarning, UserWarning])
+
+
+def test_what_torch_warns_of_at_other_sizes_is_not_said():
+    def function(x, out):
+        return torch.add(x, 1, out=out), out.shape
+
+    dispatch = dynascope.compile(function, backend="eager")
+    with warnings.catch_warnings(record=True) as given, dynascope.expected("tensor-attribute"):
+        warnings.simplefilter("always")
+        for x, out in ((torch.ones(2), torch.empty(0)), (torch.ones(3), torch.empty(3)), (torch.ones(2, 2), torch.empty(2, 2))):
+            dispatch(x, out)
+    assert not given

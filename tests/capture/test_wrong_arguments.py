@@ -72,6 +72,7 @@ WRONG = {
     "a tuple by a fraction, by name": lambda: (1, 2).__mul__(2.5),
     "a range by a tuple, by name": lambda: (1, 2).__rmul__(range(3)),
     "no such text": lambda: "abc".index("z"),
+    "no class": lambda: issubclass(1, int),
     "not as many values": lambda: (lambda a, b: a)(*[1]),
 }
 

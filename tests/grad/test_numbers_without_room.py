@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import dynascope
 import pytest
 import torch
 from dynascope.grad.build import overflows
@@ -40,3 +41,12 @@ def test_truth_values_and_complex_numbers_have_room_for_all(dtype):
     tensor = Value(layout_of(torch.zeros(2, dtype=dtype), torch.device("cpu")))
     assert not any(overflows((tensor, number), {}) for number in NUMBERS)
     assert not any(overflows((number,), {}) for number in NUMBERS)
+
+
+def test_complex_numbers_among_real_tensors_change_types_as_in_eager():
+    def function(x):
+        return torch.addcmul(x, x, x, value=2 + 0j), torch.addcdiv(x, x, x, value=2 + 0j), x == 1 + 0j, x != 1j
+
+    x = torch.tensor([1.0, 2.0])
+    for ours, eagers in zip(dynascope.compile(function)(x), function(x), strict=True):
+        assert ours.dtype == eagers.dtype and torch.equal(ours, eagers)

@@ -235,3 +235,9 @@ def test_a_second_process_does_not_even_load_the_stages(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert "dynascope.loops.lower" in texts[0] and texts[1].strip() == "torch.Size([4, 4]) []"
+
+
+def test_every_file_that_kernels_are_made_of_has_a_say():
+    folder = Path(kept_graphs.__file__).parents[1]
+    texts = {str(path) for path in folder.rglob("*") if path.suffix in (".py", ".c", ".h")}
+    assert {path for path, _ in kept_graphs._sources(folder)} == texts

@@ -9,6 +9,7 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from dynascope.capture.calls.tensor_names import FACTORIES
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
-from dynascope.meta_kernels import autocast
+from dynascope.meta_kernels import autocast, torch_warnings
 from dynascope.meta_kernels.quiet_torch import without_messages
 from dynascope.sizes import Scope, Size, evaluate, fix, roots_of
 from dynascope.sizes.likely import likely
@@ -185,7 +186,7 @@ class Extents:
     def _is_same(self, node: fx.Node, operand: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> bool | None:
         """Whether an operation gives its operand back with these numbers; None where the graph does not run with them."""
         try:
-            with torch.device("meta"), torch.no_grad():
+            with _on_meta():
                 return self._run(node, values, made) is made[operand]
         except Exception:
             return None
@@ -235,7 +236,7 @@ class Extents:
 
         def fits(values: Mapping[str, Any]) -> bool:
             try:
-                with torch.device("meta"), torch.no_grad():
+                with _on_meta():
                     return len(self._run(node, values, {})) == length
             except Exception:
                 return False
@@ -249,12 +250,12 @@ class Extents:
 
         def holds(values: Mapping[str, Any]) -> bool:
             try:
-                with torch.device("meta"), torch.no_grad():
+                with _on_meta():
                     tensor = self._run(node, values, self._made_with(values))
             except Exception:
                 return self._are_late_where_not_at_hand(values)
             try:
-                with torch.device("meta"), torch.no_grad():
+                with _on_meta():
                     answer = read(tensor)
             except Exception:
                 return False
@@ -415,7 +416,7 @@ class Extents:
 
     def _answer(self, node: fx.Node, read: Callable[[torch.Tensor], Any], values: Mapping[str, Any]) -> Any:
         try:
-            with torch.device("meta"), torch.no_grad():
+            with _on_meta():
                 return read(self._run(node, values, {}))
         except Exception:
             return None
@@ -442,7 +443,7 @@ class Extents:
 
     def _runs(self, node: fx.Node, values: Mapping[str, Any]) -> bool:
         try:
-            with torch.device("meta"), torch.no_grad():
+            with _on_meta():
                 self._run(node, values, {})
         except Exception:
             return False
@@ -457,7 +458,7 @@ class Extents:
     def _elsewhere(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in the other worlds; none where the graph does not run there."""
         try:
-            with torch.device("meta"), torch.no_grad():
+            with _on_meta():
                 return [
                     read(self._run(node, values, made))
                     for values, made in zip(self.worlds.values[1:], self.nodes, strict=True)
@@ -473,7 +474,7 @@ class Extents:
         is_known = self.worlds is not None and self.known == (len(scope.roots), len(scope.log))
         worlds = self.worlds if is_known else Worlds(scope, of_floats=True)
         try:
-            with torch.device("meta"), torch.no_grad():
+            with _on_meta():
                 shapes = [self._run(tensor.node, values, self._made_with(values)).shape for values in worlds.values[1:]]
         except Exception:
             return ()
@@ -597,6 +598,13 @@ def _numbers_given(node: fx.Node) -> list[Size | int]:
     fixed: list[int] = []
     fx.node.map_aggregate((node.args, node.kwargs), lambda each: fixed.append(abs(each)) if type(each) is int else None)
     return [*dict.fromkeys(varying), *sorted({*fixed} - {0, 1})]
+
+
+@contextmanager
+def _on_meta() -> Iterator[None]:
+    """How the graph's operators are asked: of what torch warns there no program hears, whose sizes are others."""
+    with torch_warnings.noted(), torch.device("meta"), torch.no_grad():
+        yield
 
 
 def _is_factory(node: fx.Node, arguments: tuple) -> bool:

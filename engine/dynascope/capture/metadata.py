@@ -96,6 +96,11 @@ def named_device(value: Any) -> torch.device | None:
             return torch.device(value)
         except RuntimeError:
             return None
+    if type(value) is int:
+        try:
+            return torch.device(value)
+        except RuntimeError:  # there is no accelerator to count
+            return torch.device("cuda", value)
     return None
 
 
@@ -105,6 +110,21 @@ def result_device(explicit: torch.device | None, operands: Iterable[torch.device
         return with_index(explicit)
     devices = list(operands)
     return next((device for device in devices if device.type != "cpu"), devices[0] if devices else default)
+
+
+def missing_device(device: torch.device) -> str | None:
+    """What torch says of a device that this process does not have."""
+    if device in _THERE:
+        return None
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        return str(error).split("\n")[0]
+    _THERE.add(device)
+    return None
+
+
+_THERE = {CPU, META}
 
 
 def with_index(device: torch.device) -> torch.device:

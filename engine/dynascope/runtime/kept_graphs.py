@@ -78,7 +78,7 @@ def _sources(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     for entry in os.scandir(folder):
         if entry.is_dir():
             yield from _sources(Path(entry.path))
-        elif entry.name.endswith((".py", ".c")):
+        elif entry.name.endswith((".py", ".c", ".h")):
             yield entry.path, entry.stat()
 
 

@@ -237,7 +237,10 @@ def is_legacy(known: Any, value: TensorValue) -> bool:
 
 @meaning(issubclass)
 def issubclass_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    return boolean(is_subclass(machine, machine.object_of(arguments[0]), arguments[1]))
+    cls = machine.object_of(arguments[0])
+    if not isinstance(cls, type):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return boolean(is_subclass(machine, cls, arguments[1]))
 
 
 @meaning(type.__subclasses__)

@@ -72,6 +72,7 @@ from dynascope.capture.metadata import (
     DEVICE_METHODS,
     META,
     QUANTIZED,
+    missing_device,
     more_than_strides,
     named_device,
     on_meta,
@@ -468,15 +469,17 @@ class Operation:
             raise Break(TorchCallFails(self.machine.expression(), "it reaches beyond the storage"))
 
     def refuse_types(self) -> None:
-        """Breaks where the device has no such operation for these types, or for tensors of several devices, which meta
-        tensors do not tell."""
+        """Breaks where there is no such device, or it has no such operation for these types, or for tensors of several devices: meta
+        tensors tell none of it."""
         if self.name in OF_NUMBERS and not self.tensors:
             refusal = check_numbers(self.target, self.examples, self.named_examples)
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
+        devices = {tensor.device: None for tensor in self.tensors}
+        if (device := self.device()) not in devices and (missing := missing_device(device)) is not None:
+            raise Break(TorchCallFails(self.machine.expression(), missing))
         if not self.tensors or self.own_operators or isinstance(self.target, HOLDS_GRAPH):
             return
-        devices = {tensor.device: None for tensor in self.tensors}
         first = next(iter(devices))
         refusal = None
         if len(devices) > 1:
@@ -546,7 +549,7 @@ class Operation:
             for key, item in self.named_examples.items()
         }
         if self.name == "to":
-            arguments = tuple(META if isinstance(item, str) and named_device(item) else item for item in arguments)
+            arguments = tuple(META if isinstance(item, (str, int)) and named_device(item) else item for item in arguments)
         elif self.name in MOVES:
             return (arguments[0], META), {key: item for key, item in keywords.items() if key == "memory_format"}
         elif not self.tensors and self.name in FACTORIES:
@@ -589,19 +592,19 @@ class Operation:
         told = named_device(explicit.value) if isinstance(explicit, ConstantValue) else None
         if self.name == "cpu":
             told = torch.device("cpu")
-        elif self.name == "cuda":
-            told = torch.device("cuda")
+        elif self.name == "cuda" and told is None:
+            told = self.told_by_position(torch.device("cuda"))
         elif self.name == "to" and told is None:
-            told = self.told_by_position()
+            told = self.told_by_position(self.tensors[0].device)
         return result_device(told, (tensor.device for tensor in self.tensors), self.machine.default_device())
 
-    def told_by_position(self) -> torch.device | None:
+    def told_by_position(self, default: torch.device) -> torch.device:
         for value in self.values[1:]:
             if isinstance(value, TensorValue):
                 return value.device
             if isinstance(value, ConstantValue) and (device := named_device(value.value)):
                 return device
-        return self.tensors[0].device
+        return default
 
     def result(
         self, node: torch.fx.Node, example: Any, device: torch.device, written: Sequence[TensorValue] = ()

@@ -25,10 +25,11 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     assign(machine, machine.assigned, DataValue, tensor, item)
 
 
-def counting_alone(detached: TensorValue, tensor: TensorValue) -> TensorValue:
-    """What `tensor.detach()` gave becomes `tensor.data`: the same memory, and writes to it are counted for it alone."""
+def counting_alone(detached: TensorValue) -> TensorValue:
+    """What `tensor.detach()` gave becomes `tensor.data`: the same memory, and writes to it are counted for it alone. That is the
+    memory that the tensor has by now (`now_held`)."""
     node = detached.node
-    node.op, node.target, node.args = "call_function", getattr, (tensor.node, "data")
+    node.op, node.target, node.args = "call_function", getattr, (*node.args, "data")
     return detached
 
 

@@ -46,7 +46,7 @@ RARE = {
         "lgamma",
     ]
 }
-IN_LANES = frozenset({"sin", "cos", "expm1"})
+IN_LANES = frozenset(RARE) - {"asin", "acos", "atan", "lgamma"}
 """Of those: lanes of f32 have their own."""
 RARE_PAIRS = {name: FUNCTIONS[name] for name in ["pow", "atan2", "hypot", "nextafter", "fmod"]}
 """From the C library, lane by lane."""

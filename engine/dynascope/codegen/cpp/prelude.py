@@ -67,7 +67,7 @@ def _scalar() -> tuple[_Piece, ...]:
 @cache
 def _lanes(count: int) -> tuple[_Piece, ...]:
     text = _filled(_resource("vector.h"), {"F": "F32", "I": "I32", "MASK": "M"}, _rare_lanes())
-    return _pieces(text.replace("@N@", str(count)))
+    return _pieces(text.replace("@WIDE@", _resource("wide.h")).replace("@N@", str(count)))
 
 
 def _pieces(text: str) -> tuple[_Piece, ...]:

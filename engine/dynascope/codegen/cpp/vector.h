@@ -224,10 +224,13 @@ INLINE F64 square_root(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = __buil
 
 //: fused
 #if defined(__AVX512F__) && !defined(__clang__) && @N@ == 16
+enum { FUSES = 1 };
 INLINE F32 fused(F32 a, F32 b, F32 c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4); }
 #elif defined(__FMA__) && !defined(__clang__) && @N@ == 8
+enum { FUSES = 1 };
 INLINE F32 fused(F32 a, F32 b, F32 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
 #else
+enum { FUSES = 0 };
 INLINE F32 fused(F32 a, F32 b, F32 c) { return a * b + c; }
 #endif
 //: absolute copysign_ sign_bit
@@ -448,18 +451,21 @@ INLINE F32 erf_(F32 x) { return erf_of_two_parts(x); }
 // The turns, fewer than 2^16, are taken off in steps of which none loses anything (that `near` is a multiple of 2^-23 or so
 // makes the second subtraction exact), or else in f64.
 INLINE F32 sine(F32 x, i32 quarter) {
-#if (defined(__AVX512F__) && !defined(__clang__) && @N@ == 16) || (defined(__FMA__) && !defined(__clang__) && @N@ == 8)
-  F32 shifted = fused(x, splat(F32{}, 0.636619772f), splat(F32{}, 12582912.f)), turns = shifted - 12582912.f;
-  F32 near = fused(turns, splat(F32{}, -1.57079637f), x), step = turns * 4.37113883e-8f, r = near + step;
-  F32 r_rest = (step - (r - near)) + fused(turns, splat(F32{}, 1.71512489e-15f), fused(turns, splat(F32{}, 4.37113883e-8f), -step));
-  I32 q = (I32)shifted + quarter;
-#else
-  F64 wide = TO(F64, x);
-  F64 turns = (wide * 0.63661977236758134 + 6755399441055744.) - 6755399441055744.;
-  wide = (wide - turns * 1.57079632673412561417) - turns * 6.07710050650619224932e-11;
-  F32 r = TO(F32, wide), r_rest = TO(F32, wide - TO(F64, r));
-  I32 q = TO(I32, turns) + quarter;
-#endif
+  F32 r, r_rest;
+  I32 q;
+  if constexpr (FUSES) {
+    F32 shifted = fused(x, splat(F32{}, 0.636619772f), splat(F32{}, 12582912.f)), turns = shifted - 12582912.f;
+    F32 near = fused(turns, splat(F32{}, -1.57079637f), x), step = turns * 4.37113883e-8f;
+    r = near + step;
+    r_rest = (step - (r - near)) + fused(turns, splat(F32{}, 1.71512489e-15f), fused(turns, splat(F32{}, 4.37113883e-8f), -step));
+    q = (I32)shifted + quarter;
+  } else {
+    F64 wide = TO(F64, x);
+    F64 turns = (wide * 0.63661977236758134 + 6755399441055744.) - 6755399441055744.;
+    wide = (wide - turns * 1.57079632673412561417) - turns * 6.07710050650619224932e-11;
+    r = TO(F32, wide), r_rest = TO(F32, wide - TO(F64, r));
+    q = TO(I32, turns) + quarter;
+  }
   F32 z = r * r, z_rest = fused(r + r, r_rest, fused(r, r, -z));
   F32 s = fused(fused(fused(splat(F32{}, 2.72438118e-6f), z, splat(F32{}, -1.98400391e-4f)), z, splat(F32{}, 8.33333179e-3f)), z, splat(F32{}, -0.166666667f)) * z;
   F32 c = fused(fused(fused(splat(F32{}, -2.72955056e-7f), z, splat(F32{}, 2.48005568e-5f)), z, splat(F32{}, -1.38888876e-3f)), z, splat(F32{}, 4.16666667e-2f));
@@ -479,12 +485,13 @@ INLINE F32 where_near(F32 y, F32 x, f32 (*library)(f32)) {
 INLINE F32 sin_(F32 x) { return where_near(select((M)(x == 0.f), x, sine(x, 0)), x, sinf); }
 //: cos_ / f32 F32
 INLINE F32 cos_(F32 x) { return where_near(sine(x, 1), x, cosf); }
-//: expm1_ / f32 F32
-// 1.5 ulp.
-INLINE F32 expm1_(F32 x) {
-  F32 p = fused(fused(fused(fused(fused(fused(fused(fused(fused(splat(F32{}, 2.54567074e-8f), x, splat(F32{}, 2.80839245e-7f)), x, splat(F32{}, 2.75537702e-6f)), x, splat(F32{}, 2.47969664e-5f)), x, splat(F32{}, 1.98412825e-4f)), x, splat(F32{}, 1.38889054e-3f)), x, splat(F32{}, 8.33333332e-3f)), x, splat(F32{}, 4.16666665e-2f)), x, splat(F32{}, 0.166666667f)), x, splat(F32{}, 0.5f));
-  return select((M)(absolute(x) < 1.f), copysign_(fused(p, x * x, x), x), exp_(x) - 1.f);
+//: exp2_ / f32 F32
+INLINE F32 exp2_(F32 x) {
+  F32 t = at_least(at_most(x, 129.f), -151.f), n = (t + 12582912.f) - 12582912.f, r = t - n;
+  F32 p = fused(fused(fused(fused(fused(splat(F32{}, 1.54531634e-4f), r, splat(F32{}, 1.33908633e-3f)), r, splat(F32{}, 9.61808302e-3f)), r, splat(F32{}, 5.55035695e-2f)), r, splat(F32{}, 0.240226507f)), r, splat(F32{}, 0.693147182f));
+  return times_two_to(fused(p, r, splat(F32{}, 1.f)), n);
 }
+@WIDE@
 @RARE@
 //:
 #define EACH64(name, g) INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }

@@ -45,11 +45,13 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def floats_only(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Leaves the operator as it is for integers and complex numbers."""
+    """Leaves the operator as it is for integers and complex numbers, also where a factor alone is one (`addcmul(value=2 + 0j)`)."""
 
     @functools.wraps(function)
     def apply(b: B, first: Any, *rest: Any, **keywords: Any) -> Any:
         if isinstance(first, Value) and not first.dtype.is_floating_point:
+            return NotImplemented
+        if any(isinstance(each, complex) for each in (*rest, *keywords.values())):
             return NotImplemented
         return function(b, first, *rest, **keywords)
 

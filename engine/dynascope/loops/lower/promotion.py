@@ -63,6 +63,6 @@ def _meta_operand(value: Any) -> Any:
         return torch.empty((1,) * len(value.sizes), dtype=value.dtype, device="meta")
     if isinstance(value, (bool, int, float, Size)):
         return hint_of(value)
-    if value is None:
-        raise Refused("an operand is None")
+    if value is None or isinstance(value, complex):
+        raise Refused(f"an operand is {type(value).__name__}")
     return 1 if value.kind == "int" else 1.0
