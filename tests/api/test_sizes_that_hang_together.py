@@ -86,7 +86,7 @@ PROGRAMS = {
     skipped: ([(rows(1, 4, 2 * h, 2 * w), rows(1, 4, h, w)) for _, h, w in IMAGES], 3),
     packed: ([(rows(a + b, 6), [a, b]) for a, b in ((3, 4), (5, 8), (6, 9), (11, 2), (20, 30))], 3),
     local: ([(rows(2, t, 6), w) for t, w in ((16, 4), (24, 4), (30, 5), (36, 6), (64, 8), (20, 2))], 3),
-    shifted_windows: ([(rows(b, h, w, 6), s) for b, h, w, s in ((1, 8, 8, 4), (1, 12, 8, 4), (2, 12, 12, 6), (2, 6, 9, 3))], 3),
+    shifted_windows: ([(rows(b, h, w, 6), s) for b, h, w, s in ((1, 8, 8, 4), (1, 12, 8, 4), (2, 12, 12, 6), (2, 6, 9, 3))], 4),
     filled: ([(rows(1, n, 5), start) for n, start in ((4, 2), (4, 4), (6, 8), (3, 14), (5, 17), (2, 30))], 3),
     halves: ([(rows(n, 5), n // 2) for n in (6, 8, 10, 15, 22, 41)], 2),
     batched: ([(rows(b * t, 6), b, t) for b, t in ((2, 4), (3, 5), (4, 7), (6, 2), (9, 8))], 3),
