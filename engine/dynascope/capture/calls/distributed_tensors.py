@@ -6,7 +6,7 @@ collectives, for meta tensors as for others, so that the recording of both passe
     torch.relu(y).to_local()                           relu, to_local
 
 Left to Python: what writes to one, draws random numbers (each rank its own, by a generator that all ranks agree on), or is asked for a
-value; and all of it under autocast.
+value.
 """
 
 from __future__ import annotations
