@@ -24,7 +24,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Overlap, check_inputs, overlapping_input, sharing_storages
 from dynascope.grad.pair import Computed, GradPair, InputItself, Overwritten, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
-from dynascope.grad.passes import inputs_reached, leaves_reached, possible_after
+from dynascope.grad.passes import ends_of, inputs_reached, leaves_reached, possible_after
 from dynascope.grad.prims import steps_in_prims
 from dynascope.grad.program import Program, Recorded, record
 from dynascope.grad.reasons import (
@@ -162,11 +162,14 @@ def _reads(recorded: Recorded) -> frozenset[Computed | InputItself] | None:
 def _check_leaves(recorded: Recorded) -> None:
     """A leaf made inside gets its gradient where a result is one; of one that only results lead to nobody sees the gradient."""
     outputs = [output for output, _ in recorded.results.differentiable]
-    inputs = set(map(id, recorded.leaves))
-    if any(output.grad_fn is None and id(output) not in inputs for output in outputs):
-        raise DifferentiationRefused(LeafMadeInside(str(recorded.results.differentiable_outputs[0])))
-    if outputs and not inputs_reached(outputs, recorded.leaves):
-        number = str(recorded.results.differentiable_outputs[0])
+    if not outputs:
+        return
+    inputs, number = set(map(id, recorded.leaves)), str(recorded.results.differentiable_outputs[0])
+    are_reached = bool(inputs_reached(outputs, recorded.leaves))
+    is_one = any(output.grad_fn is None and id(output) not in inputs for output in outputs)
+    if is_one or (not are_reached and ends_of([output.grad_fn for output in outputs])):
+        raise DifferentiationRefused(LeafMadeInside(number))
+    if not are_reached:
         raise DifferentiationRefused(OutputNotReproducible(number, "it requires grad, and its history leads to no input"))
 
 

@@ -55,8 +55,13 @@ def inputs_reached(outputs: list[torch.Tensor], leaves: list[Any]) -> frozenset[
 
 def leaves_reached(nodes: list[Any], leaves: list[Any]) -> frozenset[int]:
     """The numbers of the leaves that autograd's functions lead to."""
-    found = {id(leaf) for node in _reached(nodes) if (leaf := getattr(node, "variable", None)) is not None}
+    found = set(map(id, ends_of(nodes)))
     return frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in found)
+
+
+def ends_of(nodes: list[Any]) -> list[torch.Tensor]:
+    """The leaves that autograd's functions lead to, whether or not they are inputs."""
+    return [leaf for node in _reached(nodes) if (leaf := getattr(node, "variable", None)) is not None]
 
 
 def _reached(nodes: list[Any]) -> set[Any]:
