@@ -44,13 +44,12 @@ class DistributedValue(Value):
         return self.known
 
 
-def _loaded(name: str) -> Any:
-    """Of `torch.distributed.tensor`, where the program has loaded it; without it there are none."""
-    return getattr(sys.modules.get("torch.distributed.tensor"), name, None)
+MODULE = "torch.distributed.tensor"
+"""Where the program has not loaded it there are none."""
 
 
 def is_distributed(cls: type) -> bool:
-    return cls is _loaded("DTensor")
+    return cls is getattr(sys.modules.get(MODULE), "DTensor", None)
 
 
 def is_placement(object: Any) -> bool:
@@ -58,7 +57,8 @@ def is_placement(object: Any) -> bool:
 
 
 def is_placement_class(cls: Any) -> bool:
-    return isinstance(cls, type) and cls in (_loaded("Shard"), _loaded("Replicate"), _loaded("Partial"))
+    module = sys.modules.get(MODULE)
+    return module is not None and isinstance(cls, type) and cls in (module.Shard, module.Replicate, module.Partial)
 
 
 def is_mesh(object: Any) -> bool:
@@ -67,7 +67,7 @@ def is_mesh(object: Any) -> bool:
 
 def distributed_in(values: Iterable[Any]) -> Iterator[DistributedValue]:
     """Of what was realized already."""
-    for value in values:
+    for value in values if MODULE in sys.modules else ():
         value = value.realize() if hasattr(value, "realize") else value
         if isinstance(value, DistributedValue):
             yield value
@@ -75,5 +75,3 @@ def distributed_in(values: Iterable[Any]) -> Iterator[DistributedValue]:
             yield from distributed_in(value.items)
         elif isinstance(value, SliceValue):
             yield from distributed_in(value.parts)
-
-

@@ -364,6 +364,8 @@ class Extents:
         """Whether the graph runs where a number that it is given keeps to a size that it is given for, both of which vary; that is relied
         on then."""
         scope = self.machine.sizes.scope
+        if len(scope.roots.keys() - scope.pinned()) < 2:
+            return False
         for rely in likely(self._cuts(node), scope.pinned()):
             relied_on = len(scope.log)
             if rely() and len(scope.log) > relied_on and self._runs_up_to_edges(node, read):

@@ -96,7 +96,7 @@ from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.attributes import own_dictionary
-from dynascope.capture.protocols.gradient_requirements import RequirementValue, are_unseen
+from dynascope.capture.protocols.gradient_requirements import RequirementValue, are_unseen, leave_out_leaves
 from dynascope.capture.protocols.loop_turns import guard_turns
 from dynascope.capture.protocols.outside_iterators import breaks_again
 from dynascope.capture.protocols.overriding import modes_at_entry
@@ -473,10 +473,11 @@ class Session:
         outputs = tuple(needs(plan.roots()))
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
-        differentiable = self.not_freed(outputs)
+        differentiable = [node for node in outputs if not self.is_freed(node)]
         if histories.lead_to(differentiable, [leaf.example for leaf in machine.leaves_made]):
             if not are_unseen(machine, differentiable):
                 raise CaptureAgain(makes_leaves=False)
+            leave_out_leaves(machine)
         if machine.graph.stops_device_after_check():
             raise CaptureAgain(checks_devices=False)
         ending = exit.reason if isinstance(exit, BreakExit) else None
@@ -518,17 +519,17 @@ class Session:
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], zip(now.modes, before, strict=False)))
         return now.modes[same:], len(before) - same
 
-    def not_freed(self, outputs: tuple[fx.Node, ...]) -> list[fx.Node]:
-        """The results whose history may be differentiated yet."""
-        tensors = [(node, node.meta.get("example_value")) for node in outputs]
-        return [node for node, each in tensors if not (isinstance(each, torch.Tensor) and leads_into(each, self.machine.freed))]
+    def is_freed(self, node: fx.Node) -> bool:
+        """Whether the program has freed the history of what a node gives."""
+        example = node.meta.get("example_value")
+        return isinstance(example, torch.Tensor) and leads_into(example, self.machine.freed)
 
     def freed(self, outputs: tuple[fx.Node, ...]) -> dict[int, str]:
         """The results whose history the program has freed, and what torch says of those who differentiate them again."""
         found: dict[int, str] = {}
         for place, node in enumerate(outputs) if self.machine.freed else ():
-            example = node.meta.get("example_value")
-            if isinstance(example, torch.Tensor) and leads_into(example, self.machine.freed):
+            if self.is_freed(node):
+                example = node.meta["example_value"]
                 try:
                     seed = torch.empty_like(example, requires_grad=False)
                     example.backward(seed, retain_graph=True)

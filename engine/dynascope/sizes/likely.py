@@ -25,11 +25,21 @@ MOST = 12
 def likely(pairs: Iterable[tuple[Any, Any]], pinned: Collection[str]) -> Iterator[Callable[[], bool]]:
     """Of numbers that operations are given, each beside a size of a tensor that the operation is given, where more than one root varies.
     A function says whether there was anything to rely on."""
-    together = [pair for pair in dict.fromkeys(pairs) if _is_plain(pair[0]) and len(_names(pair).difference(pinned)) > 1][:MOST]
+    together = _first((pair for pair in pairs if _is_plain(pair[0]) and len(_names(pair).difference(pinned)) > 1), MOST)
     for relies, pair in product((_stays_within, _divides), together):
         yield partial(_rely, relies, [pair])
     for number in dict.fromkeys(number for number, _ in together):  # windows that divide rows and columns
         yield partial(_rely, _divides, [pair for pair in together if pair[0] is number])
+
+
+def _first(pairs: Iterable[tuple[Any, Any]], count: int) -> list[tuple[Any, Any]]:
+    """So many different ones: who gives them looks no further."""
+    found: dict[tuple[Any, Any], None] = {}
+    for pair in pairs:
+        found[pair] = None
+        if len(found) == count:
+            break
+    return list(found)
 
 
 def _rely(relies: Callable[[Any, Any], bool], pairs: list[tuple[Any, Any]]) -> bool:

@@ -106,20 +106,23 @@ def make_leaf(machine: Machine, tensor: TensorValue) -> None:
 
 def are_unseen(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
     """Whether nobody can tell of the leaves made inside, though histories of results end in them: none of them leaves the graph or has
-    a hook, and what requires grad does so for other leaves as well. Where the graph does not differentiate they are left out of it."""
-    leaves, nodes = machine.leaves_made, machine.graph.graph.nodes
+    a hook, and what requires grad does so for other leaves as well."""
+    leaves = machine.leaves_made
     examples = [node.meta.get("example_value") for node in outputs]
     tensors = [each for each in examples if isinstance(each, torch.Tensor) and each.requires_grad]
-    if machine.hooked or any(isinstance(node.target, HOLDS_GRAPH) for node in nodes):
+    if machine.hooked or any(isinstance(node.target, HOLDS_GRAPH) for node in machine.graph.graph.nodes):
         return False
     if any(each is leaf.example for each in tensors for leaf in leaves):
         return False
-    if any(histories.ends_in_only([each], [leaf.example for leaf in leaves]) for each in tensors):
-        return False
+    return not any(histories.ends_in_only([each], [leaf.example for leaf in leaves]) for each in tensors)
+
+
+def leave_out_leaves(machine: Machine) -> None:
+    """The graph without the leaves made inside that nobody can tell of, unless it differentiates."""
+    nodes = machine.graph.graph.nodes
     if all(node.target is not gradients for node in nodes):
-        made = {leaf.node for leaf in leaves}
+        made = {leaf.node for leaf in machine.leaves_made}
         machine.graph.leave_out([node for node in nodes if node.target == NAME + "_" and node.args[0] in made])
-    return True
 
 
 def detached(machine: Machine, tensor: TensorValue) -> TensorValue:

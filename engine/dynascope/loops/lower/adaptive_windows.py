@@ -8,9 +8,6 @@ Neighbours share an element where n does not divide s. Which windows cover a pla
 from __future__ import annotations
 
 import functools
-import itertools
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +16,7 @@ from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import compute_dtype
 from dynascope.loops.index import Extent, Index, floor_divide
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
-from dynascope.loops.lower.windows import Place, element, refusal
+from dynascope.loops.lower.windows import Place, along, element, refusal, total
 from dynascope.sizes import Size
 
 aten = torch.ops.aten
@@ -48,20 +45,21 @@ class Parting:
     def end(self, window: Index) -> Index:
         return floor_divide(window * self.size + (self.size + self.count - 1), self.count)
 
-    def places(self, nest: NestBuilder, dimension: int) -> list[Place]:
-        """The elements of the window that the loop of `dimension` counts."""
-        window = nest.indices[dimension]
-        first, sure = self.first(window), min(self.widths)
-        end = nest.index_value(self.end(window)) if max(self.widths) > sure else None
-        return [
-            Place(first + k, nest.index_value(first + k).less(end) if end is not None and k >= sure else None)
-            for k in range(max(self.widths))
-        ]
-
     def width(self, nest: NestBuilder, window: Index, dtype: torch.dtype) -> Scalar:
         if len(self.widths) == 1:
             return nest.constant(max(self.widths), dtype)
         return (nest.index_value(self.end(window)) - nest.index_value(self.first(window))).cast(dtype)
+
+
+def places_of(nest: NestBuilder, parting: Parting, dimension: int) -> list[Place]:
+    """The elements of the window that the loop of `dimension` counts."""
+    window = nest.indices[dimension]
+    first, sure = parting.first(window), min(parting.widths)
+    end = nest.index_value(parting.end(window)) if max(parting.widths) > sure else None
+    return [
+        Place(first + k, nest.index_value(first + k).less(end) if end is not None and k >= sure else None)
+        for k in range(max(parting.widths))
+    ]
 
 
 @rule(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
@@ -79,10 +77,10 @@ def mean(call: Lowering) -> Lowered | NotLowered:
         found = found.cast(dtype)
         return found if inside is None else inside.where(found, 0.0)
 
-    total = _total(nest, partings, value)
+    found = total(along(nest, partings, places_of), value)
     for parting, window in zip(partings, nest.indices[-len(partings) :], strict=True):
-        total = total / parting.width(nest, window, dtype)
-    return call.finish(nest, total)
+        found = found / parting.width(nest, window, dtype)
+    return call.finish(nest, found)
 
 
 @rule(aten._adaptive_avg_pool2d_backward.default, aten._adaptive_avg_pool3d_backward.default)
@@ -105,7 +103,7 @@ def mean_backward(call: Lowering) -> Lowered | NotLowered:
             found = found / parting.width(nest, window.index, dtype)
         return found if inside is None else inside.where(found, 0.0)
 
-    return call.finish(nest, _total(nest, covering, share))
+    return call.finish(nest, total(along(nest, covering, places_of), share))
 
 
 def _partings(sizes: tuple[Extent, ...], counts: tuple[Extent, ...], call: Lowering) -> list[Parting]:
@@ -116,9 +114,3 @@ def _partings(sizes: tuple[Extent, ...], counts: tuple[Extent, ...], call: Lower
     if any(size == 0 or count == 0 for size, count in pairs):
         raise Refused("windows of no elements")
     return [Parting(size, count) for size, count in pairs]
-
-
-def _total(nest: NestBuilder, partings: list[Parting], value: Callable[..., Scalar]) -> Scalar:
-    dimensions = range(len(nest.sizes) - len(partings), len(nest.sizes))
-    places = (parting.places(nest, dimension) for parting, dimension in zip(partings, dimensions, strict=True))
-    return functools.reduce(operator.add, itertools.starmap(value, itertools.product(*places)))

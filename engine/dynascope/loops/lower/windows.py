@@ -67,7 +67,8 @@ def sides_of(size: tuple[Extent, ...], counts: tuple[Extent, ...], *numbers: Any
     return tuple(Side(*numbers) for numbers in zip(size[-along:], counts[-along:], *each_side, strict=True))
 
 
-def _along(nest: NestBuilder, sides: Sides, places: Callable[[NestBuilder, Side, int], list[Place]]) -> list[list[Place]]:
+def along(nest: NestBuilder, sides: Sequence[Any], places: Callable[[NestBuilder, Any, int], list[Place]]) -> list[list[Place]]:
+    """The places of each of the last dimensions, of which `sides` says how windows lie."""
     return [places(nest, side, len(nest.sizes) - len(sides) + k) for k, side in enumerate(sides)]
 
 
@@ -128,7 +129,7 @@ def greatest(call: Lowering) -> Lowered | NotLowered:
     if (refused := refusal(call, [side.width for side in sides])) is not None:
         return refused
     nest = call.nest(layout.shape)
-    rows, columns = _along(nest, sides, places_in)
+    rows, columns = along(nest, sides, places_in)
     width = sides[1].size
     where = _first_inside(nest, rows) * nest.number(width, torch.int64) + _first_inside(nest, columns)
     best = nest.constant(float("-inf"), compute_dtype(x.dtype))
@@ -171,12 +172,12 @@ def greatest_backward(call: Lowering) -> Lowered | NotLowered:
         chosen, inside = element(nest, indices, places)
         return both(inside, chosen.equal(here)).where(value.cast(compute_dtype(value.dtype)), 0.0)
 
-    return call.finish(nest, _total(nest, sides, share))
+    return call.finish(nest, total(along(nest, sides, windows_over), share))
 
 
-def _total(nest: NestBuilder, sides: Sides, share: Callable[..., Scalar]) -> Scalar:
-    """Over the windows that cover a place."""
-    return functools.reduce(operator.add, itertools.starmap(share, itertools.product(*_along(nest, sides, windows_over))))
+def total(places: Sequence[list[Place]], share: Callable[..., Scalar]) -> Scalar:
+    """Over all that are one place of each dimension."""
+    return functools.reduce(operator.add, itertools.starmap(share, itertools.product(*places)))
 
 
 # ---- the mean ----
@@ -237,11 +238,11 @@ def mean(call: Lowering) -> Lowered | NotLowered:
         return refused
     nest = call.nest(layout.shape)
     dtype = compute_dtype(x.dtype)
-    total = nest.constant(0.0, dtype)
-    for places in itertools.product(*_along(nest, sides, places_in)):
+    found = nest.constant(0.0, dtype)
+    for places in itertools.product(*along(nest, sides, places_in)):
         value, _ = element(nest, x, places)
-        total = total + value.cast(dtype)
-    return call.finish(nest, total / divisor.of(nest, sides, nest.indices[-len(sides) :], dtype))
+        found = found + value.cast(dtype)
+    return call.finish(nest, found / divisor.of(nest, sides, nest.indices[-len(sides) :], dtype))
 
 
 @rule(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
@@ -259,7 +260,7 @@ def mean_backward(call: Lowering) -> Lowered | NotLowered:
         part = value.cast(dtype) / divisor.of(nest, sides, [place.index for place in places], dtype)
         return part if covered is None else covered.where(part, 0.0)
 
-    return call.finish(nest, _total(nest, sides, share))
+    return call.finish(nest, total(along(nest, sides, windows_over), share))
 
 
 def _reaches(nest: NestBuilder, sides: Sides, windows: Sequence[Place]) -> Scalar | None:
