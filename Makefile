@@ -11,7 +11,8 @@ PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
+# One more than there are cores: many tests wait for programs that they have started.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Many tests start processes: where nothing keeps bytecode each compiles the engine anew, which takes longer than all else it does.
 unexport PYTHONDONTWRITEBYTECODE

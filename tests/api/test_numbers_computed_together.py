@@ -42,7 +42,8 @@ def test_random_expressions():
     rng = random.Random(seed)
     for number in range(12):
         function, text = program(rng, f"program_{number}")
-        compiled = dynascope.compile(function, backend="aot_eager", dynamic=rng.choice([None, True]))
+        backend = "eager" if number % 4 else "aot_eager"  # which has the numbers as torch's symbols; it takes ten times as long
+        compiled = dynascope.compile(function, backend=backend, dynamic=rng.choice([None, True]))
         for length, *numbers in CALLS:
             x = torch.arange(float(length))
             ours, theirs = compiled(x, *numbers), function(x, *numbers)

@@ -1,5 +1,7 @@
 """NumPy inside what is compiled: NumPy's results, types and layouts, by torch's operations where they can be."""
 
+import itertools
+
 import dynascope
 import numpy as np
 import pytest
@@ -97,21 +99,21 @@ def test_numbers_that_vary_vary_in_what_is_made_of_them(name):
 @pytest.mark.may_break
 @pytest.mark.parametrize("name", OPERATORS)
 def test_types_are_numpys(name):
-    """Of each pair of types, of arrays and of Python's numbers."""
+    """Of pairs of types, of arrays and of Python's numbers: each operator asks for its own quarter of them."""
     program = OPERATORS[name]
     numbers = np.array([1, 2, 3, 5])
     call = dynascope.compile(program, dynamic=False, backend="eager")  # what is captured says the type
-    for one in TYPES:
-        for other in (*TYPES, int, float, bool):
-            a, b = numbers.astype(one), numbers[::-1].astype(other) if isinstance(other, str) else other(1)
-            dynascope.reset()
-            try:
-                expected = program(a, b)
-            except TypeError as error:
-                with pytest.raises(TypeError, match=str(error)[:20]):
-                    call(a, b)
-                continue
-            assert_alike(call(a, b), expected)
+    pairs = list(itertools.product(TYPES, (*TYPES, int, float, bool)))
+    for one, other in pairs[list(OPERATORS).index(name) % 4 :: 4]:
+        a, b = numbers.astype(one), numbers[::-1].astype(other) if isinstance(other, str) else other(1)
+        dynascope.reset()
+        try:
+            expected = program(a, b)
+        except TypeError as error:
+            with pytest.raises(TypeError, match=str(error)[:20]):
+                call(a, b)
+            continue
+        assert_alike(call(a, b), expected)
 
 
 def test_memory_is_shared_where_it_is_shared():

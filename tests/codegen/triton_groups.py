@@ -46,7 +46,7 @@ class GroupWriter:
         self._buffer(buffer, dtype, index, size)
         guards = () if guard is None else (guard,)
         number = self._add(
-            Load(dtype, guards + tuple(sorted(index.loaded())), self._origin("load"), buffer, index, guard)
+            Load(dtype, guards + tuple(sorted(index.loaded)), self._origin("load"), buffer, index, guard)
         )
         return self.cast(number, torch.float32) if dtype in (torch.bfloat16, torch.float16) else number
 
@@ -75,7 +75,7 @@ class GroupWriter:
         self._buffer(buffer, dtype, index, size)
         if self.body[value].dtype != dtype:
             value = self.cast(value, dtype)
-        arguments = tuple(sorted(index.loaded())) + (value,)
+        arguments = tuple(sorted(index.loaded)) + (value,)
         return self._add(Store(dtype, arguments, self._origin("store"), buffer, index, mode))
 
     def next_line(self):

@@ -213,8 +213,7 @@ print(function(torch.ones(2)).sum().item())
 """
 
 
-@pytest.mark.parametrize("stop", ["breakpoint()", "import pdb; pdb.set_trace()"])
-@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize(("stop", "inner"), [("breakpoint()", False), ("import pdb; pdb.set_trace()", True)])
 def test_the_debugger_stops_in_the_users_frame(tmp_path, stop, inner):
     text = DEBUGGED.format(stop=stop if inner else "pass", where="local = helper(local)" if inner else stop)
     write(tmp_path, "program.py", text)

@@ -89,7 +89,7 @@ def test_layouts(dtype):
     differences: dict[tuple[str, str], str] = {}
     infos = [info for info in op_db if info.name in NAMES and dtype in info.supported_dtypes("cpu")]
     for info in infos:
-        audit(info, dtype, 2 if dtype is torch.float32 else 1, differences)
+        audit(info, dtype, 1, differences)
     assert infos
     assert {key: example for key, example in differences.items() if key[0] not in KNOWN} == {}
 
@@ -102,6 +102,6 @@ def test_some_of_the_whole_database(dtype):
     print("seed", seed)
     differences: dict[tuple[str, str], str] = {}
     infos = [info for info in op_db if dtype in info.supported_dtypes("cpu")]
-    for info in random.Random(seed).sample(infos, 12):
+    for info in random.Random(seed).sample(infos, 8):
         audit(info, dtype, 8, differences)
     assert {key: example for key, example in differences.items() if key[0] not in KNOWN} == {}

@@ -47,7 +47,7 @@ def run_program(program: LoopProgram, inputs: Sequence[Any]) -> tuple[Any, ...]:
             _call(node, memories)
         elif isinstance(node, ScatterNode):
             memories[node.result.name] = memories[node.base].clone()
-            arguments = (*sorted(node.index.loaded()), node.value)
+            arguments = (*sorted(node.index.loaded), node.value)
             store = Store(node.result.dtype, arguments, node.origin, node.result.name, node.index, node.mode)
             _run((*node.body, store), tuple(loop.symbol for loop in node.loops), (), memories)
         else:

@@ -83,8 +83,8 @@ def test_a_flipped_row_stays_one():
 
 def test_what_an_index_depends_on():
     index = floor_divide(affine({I: 3, J: 5}), 7) * 2 + modulo(affine({J: 3}), 4)
-    assert index.symbols() == {I, J} and not index.loaded() and not index.is_constant
-    assert {type(atom) for atom in index.atoms()} == {Quotient, Remainder, Symbol}
+    assert index.symbols == {I, J} and not index.loaded and not index.is_constant
+    assert {type(atom) for atom in index.atoms} == {Quotient, Remainder, Symbol}
     assert affine({I: N}, 3).coefficient(I) is not None and affine({I: 4}).coefficient(J) == 0
 
 

@@ -98,12 +98,12 @@ class BodyBuilder:
     def index_value(self, index: Index) -> Scalar:
         if index.is_constant and not isinstance(index.constant, Size):
             return self.constant(index.constant, torch.int64)
-        return self.scalar(IndexValue(torch.int64, tuple(sorted(index.loaded())), self.origin, index))
+        return self.scalar(IndexValue(torch.int64, tuple(sorted(index.loaded)), self.origin, index))
 
     def load_flat(self, buffer: str, dtype: torch.dtype, index: Index, guard: Scalar | None = None) -> Scalar:
         if buffer in self.numbers:
             raise Refused("a number of another device, read by its place")
-        arguments = tuple(sorted(index.loaded()))
+        arguments = tuple(sorted(index.loaded))
         if guard is not None:
             arguments = (guard.number, *arguments)
         number = None if guard is None else guard.number
@@ -245,14 +245,14 @@ def instantiate(operation: Operation, numbers: Callable[[int], int], index: Call
         case Load():
             guard = None if operation.guard is None else numbers(operation.guard)
             new = index(operation.index)
-            loaded = tuple(sorted(new.loaded()))
+            loaded = tuple(sorted(new.loaded))
             return replace(operation, arguments=loaded if guard is None else (guard, *loaded), index=new, guard=guard)
         case IndexValue():
             new = index(operation.index)
-            return replace(operation, arguments=tuple(sorted(new.loaded())), index=new)
+            return replace(operation, arguments=tuple(sorted(new.loaded)), index=new)
         case Store():
             new = index(operation.index)
-            return replace(operation, arguments=(*sorted(new.loaded()), arguments[-1]), index=new)
+            return replace(operation, arguments=(*sorted(new.loaded), arguments[-1]), index=new)
         case _:
             return replace(operation, arguments=arguments)
 

@@ -147,6 +147,10 @@ class Index:
         return _collect([(atom, c * factor) for atom, c in self.terms], self.constant * factor)
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         parts = [str(atom) if is_constant(c, 1) else f"{factor_text(c)}*{atom}" for atom, c in self.terms]
         if not is_constant(self.constant, 0) or not parts:
             parts.append(str(self.constant))
@@ -182,19 +186,37 @@ class Index:
         """The factor of an atom among the affine terms; 0 where it does not appear."""
         return next((c for a, c in self.terms if a == atom), 0)
 
+    @cached_property
     def symbols(self) -> frozenset[Symbol]:
         """Every loop variable it depends on, those inside quotients and remainders included."""
-        return frozenset(atom for atom in self.atoms() if isinstance(atom, Symbol))
+        return frozenset(atom for atom in self.atoms if isinstance(atom, Symbol))
 
+    @cached_property
     def loaded(self) -> frozenset[int]:
         """The body values it depends on."""
-        return frozenset(atom.value for atom in self.atoms() if isinstance(atom, Loaded))
+        return frozenset(atom.value for atom in self.atoms if isinstance(atom, Loaded))
 
-    def atoms(self) -> Iterable[Atom]:
+    @cached_property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Its own atoms and, behind each quotient and remainder, those of its dividend."""
+        found: list[Atom] = []
         for atom, _ in self.terms:
-            yield atom
+            found.append(atom)
             if isinstance(atom, (Quotient, Remainder)):
-                yield from atom.dividend.atoms()
+                found += atom.dividend.atoms
+        return tuple(found)
+
+    @cached_property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that vary which its text mentions, each once."""
+        numbers = [self.constant, *(coefficient for _, coefficient in self.terms)]
+        found = {number.expression: number for number in numbers if number.__class__ is Size}
+        for atom, _ in self.terms:
+            if isinstance(atom, (Quotient, Remainder)):
+                if atom.divisor.__class__ is Size:
+                    found[atom.divisor.expression] = atom.divisor
+                found |= {size.expression: size for size in atom.dividend.sizes}
+        return tuple(found.values())
 
 
 ZERO = Index()
@@ -291,33 +313,54 @@ def _by_stride(sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> list[i
     return sorted(dimensions, key=cmp_to_key(outermost_first))
 
 
+class Substitution:
+    """Each loop variable or loaded value replaced (None keeps it), and the whole simplified again.
+
+    The loads and stores of a body have few different places: each is replaced once.
+    """
+
+    def __init__(self, replace: Callable[[Atom], Index | None]) -> None:
+        self._replace = replace
+        self._changed: dict[Index, Index | None] = {}
+
+    def __call__(self, index: Index) -> Index:
+        return self._changed_of(index) or index
+
+    def _changed_of(self, index: Index) -> Index | None:
+        """None where nothing of it is replaced."""
+        if index not in self._changed:
+            self._changed[index] = self._substituted(index)
+        return self._changed[index]
+
+    def _substituted(self, index: Index) -> Index | None:
+        terms: list[tuple[Atom, Extent]] = []
+        constant, changed = index.constant, False
+        for atom, coefficient in index.terms:
+            new = self._in_place_of(atom)
+            if new is None:
+                terms.append((atom, coefficient))
+                continue
+            changed = True
+            terms.extend((other, factor * coefficient) for other, factor in new.terms)
+            constant = constant + new.constant * coefficient
+        return _collect(terms, constant) if changed else None
+
+    def _in_place_of(self, atom: Atom) -> Index | None:
+        if not isinstance(atom, (Quotient, Remainder)):
+            return self._replace(atom)
+        dividend = self._changed_of(atom.dividend)
+        if dividend is None:
+            return None
+        return (floor_divide if isinstance(atom, Quotient) else modulo)(dividend, atom.divisor)
+
+
 def substitute(index: Index, replace: Callable[[Atom], Index | None]) -> Index:
-    """Each loop variable or loaded value replaced (None keeps it), and the whole simplified again."""
-    terms: list[tuple[Atom, Extent]] = []
-    constant, changed = index.constant, False
-    for atom, coefficient in index.terms:
-        new = _substitute_atom(atom, replace)
-        if new is None:
-            terms.append((atom, coefficient))
-            continue
-        changed = True
-        terms.extend((other, factor * coefficient) for other, factor in new.terms)
-        constant = constant + new.constant * coefficient
-    return _collect(terms, constant) if changed else index
+    return Substitution(replace)(index)
 
 
 def renumbered(index: Index, number: Callable[[int], int]) -> Index:
     """The index in another body, where the values that it reads have other numbers."""
     return substitute(index, lambda atom: variable(Loaded(number(atom.value), atom.extent)) if isinstance(atom, Loaded) else None)
-
-
-def _substitute_atom(atom: Atom, replace: Callable[[Atom], Index | None]) -> Index | None:
-    if not isinstance(atom, (Quotient, Remainder)):
-        return replace(atom)
-    dividend = substitute(atom.dividend, replace)
-    if dividend is atom.dividend:
-        return None
-    return (floor_divide if isinstance(atom, Quotient) else modulo)(dividend, atom.divisor)
 
 
 def _collect(terms: Iterable[tuple[Atom, Extent]], offset: Extent) -> Index:

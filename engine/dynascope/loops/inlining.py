@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
-from dynascope.loops.index import Atom, Index, Loaded, Symbol, delinearize, renumbered, substitute, variable
+from dynascope.loops.index import Atom, Index, Loaded, Substitution, Symbol, delinearize, renumbered, variable
 from dynascope.loops.limits import Limits, inside
 from dynascope.loops.nodes import (
     Body,
@@ -52,8 +52,9 @@ class BodyWriter:
                 return variable(Loaded(numbers[atom.value], atom.extent))
             return symbols.get(atom)
 
+        index = Substitution(replace_atom)
         for value in needed(body, (*wanted, *checks(body))):
-            numbers[value] = self._write_one(body[value], numbers, lambda i: substitute(i, replace_atom), guard)
+            numbers[value] = self._write_one(body[value], numbers, index, guard)
         return numbers
 
     def _write_one(
@@ -66,7 +67,7 @@ class BodyWriter:
             number = self.resolve(operation, flat, both)
             if number is not None:
                 return number
-            loaded = tuple(sorted(flat.loaded()))
+            loaded = tuple(sorted(flat.loaded))
             arguments = loaded if both is None else (both, *loaded)
             return self.builder.append(replace(operation, arguments=arguments, index=flat, guard=both))
         new = instantiate(operation, numbers.__getitem__, index)

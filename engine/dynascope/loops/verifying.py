@@ -149,8 +149,8 @@ def _verify_computed(operation: Compute, given: Sequence[torch.dtype], place: st
 
 
 def _verify_atoms(index: Index, operation: Operation, declared: frozenset[Symbol], body: Body, place: str) -> None:
-    loaded = index.loaded()
-    for symbol in index.symbols():
+    loaded = index.loaded
+    for symbol in index.symbols:
         if symbol not in declared:
             raise Invalid(f"{place}: {symbol} (of {symbol.extent}) is no loop here")
     guard = operation.guard if isinstance(operation, Load) else None
@@ -199,7 +199,7 @@ def bounds(index: Index) -> tuple[int, int]:
 
 def points(index: Index, body: Body = ()) -> Iterator[dict[Atom, int]]:
     """Values of the loops and indirect indices: all that there are, or the corners and some between. None where a loop is empty."""
-    atoms = list(dict.fromkeys(atom for atom in index.atoms() if isinstance(atom, (Symbol, Loaded))))
+    atoms = list(dict.fromkeys(atom for atom in index.atoms if isinstance(atom, (Symbol, Loaded))))
     extents = [_extent_of(atom, body) for atom in atoms]
     if math.prod(extents) <= POINTS:
         places: Iterable[tuple[int, ...]] = itertools.product(*map(range, extents))
@@ -255,10 +255,10 @@ def _verify_result(node: LoopNode, result: Result) -> None:
 def _verify_scattered(node: ScatterNode, symbols: Iterable[Symbol]) -> None:
     place = f"{node.name}'s {node.result.name}"
     _same(node.body[node.value].dtype, node.result.dtype, f"{place}: its type")
-    strangers = node.index.symbols() - frozenset(symbols)
+    strangers = node.index.symbols - frozenset(symbols)
     if strangers:
         raise Invalid(f"{place}: {', '.join(map(str, strangers))} is no loop here")
-    if any(value >= len(node.body) for value in node.index.loaded()):
+    if any(value >= len(node.body) for value in node.index.loaded):
         raise Invalid(f"{place}: its place is a value that is not there")
     verify_inside(node.index, node.body, node.result, place)
 

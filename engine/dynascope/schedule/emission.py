@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dynascope.loops.body import BodyBuilder
-from dynascope.loops.index import ZERO, Extent, Index, Quotient, Remainder, Symbol, substitute
+from dynascope.loops.index import ZERO, Extent, Index, Substitution, Symbol
 from dynascope.loops.inlining import BodyWriter, without_unused
 from dynascope.loops.nodes import (
     Argument,
@@ -103,7 +103,7 @@ def finished(device: torch.device, body: tuple[Operation, ...], rows: Any, colum
 
 
 def extents_of(body: tuple[Operation, ...], loops: tuple[Symbol, ...]) -> Iterator[Extent | None]:
-    """Every extent, coefficient and number that a group's text may mention."""
+    """Every extent and size that a group's text may mention."""
     yield from (loop.extent for loop in loops)
     for operation in body:
         if isinstance(operation, Argument):
@@ -111,16 +111,7 @@ def extents_of(body: tuple[Operation, ...], loops: tuple[Symbol, ...]) -> Iterat
         elif isinstance(operation, CheckIndex):
             yield operation.extent
         elif isinstance(operation, (Load, Store, IndexValue)):
-            yield from _extents_in(operation.index)
-
-
-def _extents_in(index: Index) -> Iterator[Extent]:
-    yield index.constant
-    for atom, coefficient in index.terms:
-        yield coefficient
-        if isinstance(atom, (Quotient, Remainder)):
-            yield atom.divisor
-            yield from _extents_in(atom.dividend)
+            yield from operation.index.sizes
 
 
 def _name(body: tuple[Operation, ...], origins: tuple[Origin, ...]) -> str:
@@ -138,7 +129,7 @@ def _short(operator: str) -> str:
 def _scatter_group(node: ScatterNode) -> ScatterGroup:
     store = Store(
         node.result.dtype,
-        (*sorted(node.index.loaded()), node.value),
+        (*sorted(node.index.loaded), node.value),
         node.origin,
         node.result.name,
         node.index,
@@ -146,5 +137,5 @@ def _scatter_group(node: ScatterNode) -> ScatterGroup:
     )
     rows = tuple(loop.symbol for loop in node.loops if not is_constant(loop.size, 1))
     once = {loop.symbol: ZERO for loop in node.loops if is_constant(loop.size, 1)}
-    body = rewritten((*node.body, store), lambda index: substitute(index, lambda atom: once.get(atom)))
+    body = rewritten((*node.body, store), Substitution(once.get))
     return ScatterGroup(finished(node.device, *shaped(body, rows, ())), node)

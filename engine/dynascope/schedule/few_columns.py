@@ -65,7 +65,7 @@ def _most_of_lanes(body: Body) -> int:
 
 def _lies_across(body: Body, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...]) -> bool:
     """Whether all that is read or written for each element runs along a row's neighbours in memory, and along no column."""
-    indices = [op.index for op in body if isinstance(op, (Load, Store)) and not op.index.symbols().isdisjoint(columns)]
+    indices = [op.index for op in body if isinstance(op, (Load, Store)) and not op.index.symbols.isdisjoint(columns)]
     return bool(indices) and all(
         any(is_constant(index.coefficient(symbol), 1) for symbol in rows)
         and not any(is_constant(index.coefficient(symbol), 1) for symbol in columns)

@@ -377,8 +377,8 @@ class _FusionState:
             return "sizes"
         symbols = self._new_symbols(sizes)
         old, new = lay(tuple(p.size for p in unit.pieces), symbols), lay(_sizes(node), symbols)
-        theirs = {s for p, i in zip(unit.pieces, old, strict=True) if p.reduced for s in i.symbols()}
-        ours = {s for loop, i in zip(node.loops, new, strict=True) if loop.reduced for s in i.symbols()}
+        theirs = {s for p, i in zip(unit.pieces, old, strict=True) if p.reduced for s in i.symbols}
+        ours = {s for loop, i in zip(node.loops, new, strict=True) if loop.reduced for s in i.symbols}
         if theirs and ours and theirs != ours:
             return "reduced"
         if not theirs and ours and not unit.reduced and node.kind == "reduction":
@@ -402,7 +402,7 @@ class _FusionState:
                 index, parts = variable(symbol), (symbol,)
             else:
                 index = next(laid)
-                parts = tuple(s for s in symbols if s in index.symbols())
+                parts = tuple(s for s in symbols if s in index.symbols)
             old.append(index)
             merged.extend(parts)
             pieces.extend(Piece(s.extent, piece.reduced) for s in parts)
@@ -445,7 +445,7 @@ class _FusionState:
         if not self._reads_inlined(node):
             return node
         builder = BodyBuilder(node.origin)
-        numbers = self._writer(builder).write(node.body, {}, [node.value, *node.index.loaded()])
+        numbers = self._writer(builder).write(node.body, {}, [node.value, *node.index.loaded])
         index = renumbered(node.index, numbers.__getitem__)
         return replace(node, body=builder.body, value=numbers[node.value], index=index)
 

@@ -132,10 +132,10 @@ def _is_guarded(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:
 
 def _reads_all(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:
     """Whether a loop nest certainly reads every element. Under a guard it does where it goes beyond them (`cat`, `pad`)."""
-    loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == buffer.name and not op.index.loaded()]
+    loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == buffer.name and not op.index.loaded]
     least = nominal(buffer.elements)
     return any(
-        nominal(product(symbol.extent for symbol in op.index.symbols())) >= least + (op.guard is not None) for op in loads
+        nominal(product(symbol.extent for symbol in op.index.symbols)) >= least + (op.guard is not None) for op in loads
     )
 
 

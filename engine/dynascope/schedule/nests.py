@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dynascope.loops.body import instantiate
-from dynascope.loops.index import Extent, Index, Quotient, Remainder, Symbol, affine, substitute, variable
+from dynascope.loops.index import Extent, Index, Quotient, Remainder, Substitution, Symbol, affine, variable
 from dynascope.loops.nodes import Body, Load, Reduce, Scan, Store
 from dynascope.schedule.passes import index_of
 from dynascope.sizes import divided, is_constant, known, order_of, same
@@ -40,7 +40,7 @@ def indices_of(body: Body) -> list[Index]:
 
 
 def _substituted(body: Body, mapping: dict[Symbol, Index]) -> Body:
-    return rewritten(body, lambda index: substitute(index, lambda atom: mapping.get(atom)))
+    return rewritten(body, Substitution(mapping.get))
 
 
 # -- splitting ----------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _split_all(body: Body, rows: Symbols, columns: Symbols) -> tuple[Body, Symbo
 def _splittable(body: Body) -> tuple[Symbol, Extent] | None:
     """A loop and a divisor of its extent whose quotient or remainder some index takes."""
     for index in indices_of(body):
-        for atom in index.atoms():
+        for atom in index.atoms:
             if isinstance(atom, (Quotient, Remainder)):
                 found = _divides(atom)
                 if found is not None:
@@ -109,7 +109,7 @@ def _by_memory(body: Body, loops: Symbols) -> Symbols:
     def key(position_and_loop: tuple[int, Symbol]) -> tuple[object, int]:
         position, loop = position_and_loop
         for group in (stores, loads):
-            strides = [order_of(abs(index.coefficient(loop))) for index in group if loop in index.symbols()]
+            strides = [order_of(abs(index.coefficient(loop))) for index in group if loop in index.symbols]
             if strides:
                 return min(strides), position
         return order_of(0), position
@@ -133,8 +133,8 @@ def _merge(body: Body, loops: Symbols) -> tuple[Body, Symbols]:
 
 
 def _mergeable(index: Index, outer: Symbol, inner: Symbol) -> bool:
-    for atom in index.atoms():
-        if isinstance(atom, (Quotient, Remainder)) and {outer, inner} & atom.dividend.symbols():
+    for atom in index.atoms:
+        if isinstance(atom, (Quotient, Remainder)) and {outer, inner} & atom.dividend.symbols:
             return False
     return same(index.coefficient(outer), index.coefficient(inner) * inner.extent)
 

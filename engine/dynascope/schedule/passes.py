@@ -48,7 +48,7 @@ def _place(operation: Operation, levels: list[Level], passes: list[int], inner: 
     if isinstance(operation, Reduce):
         return "row", number + 1
     index = index_of(operation)
-    varies = index is not None and not inner.isdisjoint(index.symbols())
+    varies = index is not None and not inner.isdisjoint(index.symbols)
     if varies or any(levels[a] == "element" for a in operation.arguments):
         return "element", number
     return "row", number

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from dynascope.loops.index import Symbol, linear, substitute, variable
+from dynascope.loops.index import Substitution, Symbol, linear, variable
 from dynascope.loops.layouts import row_major
 from dynascope.loops.nodes import Body, Buffer, ExternCall, Load, Reduce, Scan, TensorView
 from dynascope.schedule import memory
@@ -161,7 +161,7 @@ def _by_rows_and_columns(symbol: Symbol, body: Body, result: Buffer) -> tuple[tu
     """A body over one loop, over the rows and columns of the product."""
     rows, columns = (Symbol(f"{symbol.name}_{at}", size) for at, size in enumerate(result.sizes))
     flat = linear((variable(rows), variable(columns)), result.strides)
-    return (rows, columns), rewritten(body, lambda index: substitute(index, lambda atom: flat if atom == symbol else None))
+    return (rows, columns), rewritten(body, Substitution(lambda atom: flat if atom == symbol else None))
 
 
 def _split(rows: Sequence[Symbol], count: int) -> int | None:

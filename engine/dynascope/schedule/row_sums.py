@@ -117,7 +117,7 @@ class _State:
         sizes: dict[str, int] = {}
         at_hand = 0
         for operation in sums.group.body:
-            if isinstance(operation, (Load, Store)) and len(operation.index.symbols()) == 2 and operation.buffer not in sizes:
+            if isinstance(operation, (Load, Store)) and len(operation.index.symbols) == 2 and operation.buffer not in sizes:
                 sizes[operation.buffer] = self.buffers[operation.buffer].dtype.itemsize
                 at_hand += sizes[operation.buffer] if rows.touches(operation.buffer, sums.moved(operation.index)) else 0
         return 2 * at_hand >= sum(sizes.values()) > 0
@@ -145,7 +145,7 @@ class _Elements:
     def stored(self, buffer: str, place: Index) -> int | None:
         """The value that is stored there."""
         stores = (op for op in self.group.body if isinstance(op, Store) and op.buffer == buffer and op.mode == "set")
-        return next((op.value for op in stores if len(op.index.symbols()) == 2 and self.moved(op.index) == place), None)
+        return next((op.value for op in stores if len(op.index.symbols) == 2 and self.moved(op.index) == place), None)
 
     def touches(self, buffer: str, place: Index) -> bool:
         return any(
@@ -170,7 +170,7 @@ def _is_plain(group: FusionGroup) -> bool:
         _on_gpu(group)
         and len(group.rows) == len(group.columns) == 1
         and not any(isinstance(op, CheckIndex) or (isinstance(op, Store) and op.mode != "set") for op in group.body)
-        and not any(index.loaded() for index in indices_of(group.body))
+        and not any(index.loaded for index in indices_of(group.body))
     )
 
 
@@ -235,7 +235,7 @@ def _last_sums(sums: FusionGroup, parts: dict[int, Buffer]) -> FusionGroup:
             load = Load(torch.float32, (), operation.origin, parts[at].name, affine({part: column.extent, column: 1}))
             numbers[at] = builder.append(Reduce(torch.float32, (builder.append(load),), operation.origin, "sum"))
         elif all(argument in numbers for argument in operation.arguments) and (
-            index is None or sums.columns[0] not in index.symbols()
+            index is None or sums.columns[0] not in index.symbols
         ):
             numbers[at] = builder.append(instantiate(operation, numbers.__getitem__, lambda index: index))
     body: Body = without_unused(builder.body)

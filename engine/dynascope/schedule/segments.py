@@ -152,7 +152,7 @@ def _chosen(operation: Operation, builder: BodyBuilder, numbers: dict[int, int])
 
 def _without_known_guard(operation: Operation, builder: BodyBuilder) -> Operation:
     if isinstance(operation, Load) and operation.guard is not None and _truth(builder, operation.guard):
-        return replace(operation, arguments=tuple(sorted(operation.index.loaded())), guard=None)
+        return replace(operation, arguments=tuple(sorted(operation.index.loaded)), guard=None)
     return operation
 
 

@@ -109,7 +109,7 @@ def _verify_levels(group: FusionGroup) -> None:
 
 def _covers(index: Index, columns: frozenset[Symbol]) -> bool:
     counted = {symbol for symbol in columns if hint_of(symbol.extent) > 1}
-    return counted <= index.symbols()
+    return counted <= index.symbols
 
 
 def _verify_in_place(group: FusionGroup, name: str) -> None:
@@ -132,7 +132,7 @@ def _verify_once(group: FusionGroup, store: Store) -> None:
     if _is_one_to_one(store.index, loops):
         return
     count = math.prod(hint_of(symbol.extent) for symbol in loops)
-    if store.index.loaded() or count > POINTS:
+    if store.index.loaded or count > POINTS:
         return
     free = Index(tuple((symbol, 1) for symbol in loops))
     places = [value_at(store.index, values) for values in points(free)]
@@ -141,14 +141,14 @@ def _verify_once(group: FusionGroup, store: Store) -> None:
 
 
 def _written_over(body: Body, store: Store, rows: tuple[Symbol, ...], columns: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-    inner = not frozenset(columns).isdisjoint(store.index.symbols())
+    inner = not frozenset(columns).isdisjoint(store.index.symbols)
     return (*rows, *columns) if inner else rows
 
 
 def _is_one_to_one(index: Index, loops: Iterable[Symbol]) -> bool:
     """By strides: each is larger than all that the smaller ones reach together."""
     counted = {symbol for symbol in loops if hint_of(symbol.extent) > 1}
-    if not all(isinstance(atom, Symbol) for atom, _ in index.terms) or not counted <= index.symbols():
+    if not all(isinstance(atom, Symbol) for atom, _ in index.terms) or not counted <= index.symbols:
         return False
     reach = 0
     for stride, extent in sorted((abs(hint_of(c)), hint_of(atom.extent)) for atom, c in index.terms):
@@ -171,7 +171,7 @@ def _verify_coverage(schedule: Schedule) -> None:
         for op in step.body:
             if not isinstance(op, Store):
                 continue
-            if op.mode != "set" or op.index.loaded():
+            if op.mode != "set" or op.index.loaded:
                 left_out.add(op.buffer)
             loops = _written_over(step.body, op, step.rows, step.columns)
             written[op.buffer] = written.get(op.buffer, 0) + math.prod(hint_of(symbol.extent) for symbol in loops)

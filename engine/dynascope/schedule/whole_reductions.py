@@ -50,7 +50,7 @@ def dependencies(body: Body, columns: frozenset[Symbol]) -> list[frozenset[Symbo
     depends: list[frozenset[Symbol]] = []
     for operation in body:
         index = index_of(operation)
-        own = frozenset() if index is None else index.symbols() & columns
+        own = frozenset() if index is None else index.symbols & columns
         own = own.union(*(depends[argument] for argument in operation.arguments))
         depends.append(frozenset() if isinstance(operation, Reduce) else own)
     return depends

@@ -112,7 +112,7 @@ def _compared_places(group: FusionGroup, lane: Symbol, depends: tuple[frozenset[
         and op.dtype is torch.int64
         and is_constant(op.index.coefficient(lane), 1)
         and not appears_inside(op.index, lane)
-        and not any(lane in depends[value] for value in op.index.loaded())
+        and not any(lane in depends[value] for value in op.index.loaded)
     }
     for op in body:
         for number in found.intersection(op.arguments):
@@ -130,7 +130,7 @@ def _dependencies(group: FusionGroup) -> tuple[frozenset[Symbol], ...]:
         own: frozenset[Symbol] = frozenset().union(*(depends[a] for a in operation.arguments))
         index = index_of(operation)
         if index is not None:
-            own |= index.symbols()
+            own |= index.symbols
         depends.append(own - columns if isinstance(operation, Reduce) else own)
     return tuple(depends)
 
@@ -147,7 +147,7 @@ def _lane(group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> Symbol 
 def _score(group: FusionGroup, depends: tuple[frozenset[Symbol], ...], symbol: Symbol) -> float:
     score = 0.0
     for number, operation in enumerate(group.body):
-        if isinstance(operation, (Load, Store)) and symbol in operation.index.symbols() | depends[number]:
+        if isinstance(operation, (Load, Store)) and symbol in operation.index.symbols | depends[number]:
             weight = _estimate(depends[number])
             score += weight if contiguous(operation.index, symbol, group, depends) else -weight
     if nominal(symbol.extent) < SHORTEST_LANES:
@@ -159,12 +159,12 @@ def contiguous(index: Index, symbol: Symbol, group: FusionGroup, depends: tuple[
     """Whether neighbouring lanes are neighbours in memory: coefficient 1, and the symbol nowhere else in the index."""
     if not is_constant(index.coefficient(symbol), 1):
         return False
-    return not appears_inside(index, symbol) and not any(symbol in depends[v] for v in index.loaded())
+    return not appears_inside(index, symbol) and not any(symbol in depends[v] for v in index.loaded)
 
 
 def appears_inside(index: Index, symbol: Symbol) -> bool:
     """Whether a quotient or remainder in the index depends on the symbol."""
-    return any(symbol in a.dividend.symbols() for a, _ in index.terms if hasattr(a, "dividend"))
+    return any(symbol in a.dividend.symbols for a, _ in index.terms if hasattr(a, "dividend"))
 
 
 def _estimate(symbols: object) -> int:

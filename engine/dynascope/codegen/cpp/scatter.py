@@ -41,5 +41,5 @@ def _lanes_never_meet(nest: Nest) -> bool:
         return False
     index = next(op.index for op in nest.group.body if isinstance(op, Store))
     return not is_constant(index.coefficient(nest.lane), 0) and not any(
-        nest.lane in nest.depends[v] for v in index.loaded()
+        nest.lane in nest.depends[v] for v in index.loaded
     )

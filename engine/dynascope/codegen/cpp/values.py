@@ -169,7 +169,7 @@ class ValueWriter:
         if not self.nest.varies(number):
             return self._index(operation.index)
         lane, index = self.nest.lane, operation.index
-        if not appears_inside(index, lane) and not any(self.nest.varies(v) for v in index.loaded()):
+        if not appears_inside(index, lane) and not any(self.nest.varies(v) for v in index.loaded):
             step = index.coefficient(lane)
             steps = "" if is_constant(step, 1) else f" * {sizes.factor(step)}" + ("" if isinstance(step, Size) else "l")
             return f"splat(I64{{}}, {self._index(index)}) + iota64(){steps}"
@@ -184,7 +184,7 @@ class ValueWriter:
 
     def _store(self, number: int, operation: Store) -> str:
         """At a computed place only while all places were right: there eager writes nothing from the first wrong one on."""
-        is_checked = any(isinstance(self.body[value], CheckIndex) for value in operation.index.loaded())
+        is_checked = any(isinstance(self.body[value], CheckIndex) for value in operation.index.loaded)
         return f"{'if (!error[0]) ' if is_checked else ''}{self._stored(number, operation)}"
 
     def _stored(self, number: int, operation: Store) -> str:

@@ -307,8 +307,8 @@ class BodyPrinter:
         return axes
 
     def _index_axes(self, index: Index) -> frozenset[str]:
-        axes = self.tile.axes_of(index.symbols())
-        return axes.union(*(self.axes[value] for value in index.loaded()))
+        axes = self.tile.axes_of(index.symbols)
+        return axes.union(*(self.axes[value] for value in index.loaded))
 
     def _at(self, index: Index) -> str:
         text = index_text(index, self.values, self.tile)

@@ -47,7 +47,7 @@ class GroupFacts:
         swept = [
             self.buffers[operation.buffer].dtype.itemsize
             for operation in self.body
-            if isinstance(operation, (Load, Store)) and not columns.isdisjoint(operation.index.symbols())
+            if isinstance(operation, (Load, Store)) and not columns.isdisjoint(operation.index.symbols)
         ]
         return max(swept, default=4)
 
@@ -111,7 +111,7 @@ def _bytes_moved(buffer: Buffer, body: Body, kind: type) -> Extent:
     loops = _loops_of(body)
     for operation in body:
         if isinstance(operation, kind) and operation.buffer == buffer.name:
-            symbols = operation.index.symbols().union(*(loops[value] for value in operation.index.loaded()))
+            symbols = operation.index.symbols.union(*(loops[value] for value in operation.index.loaded))
             reach = reach + product(symbol.extent for symbol in symbols)
     less = not is_constant(reach, 0) and known("<=", reach, buffer.elements)
     return (reach if less else buffer.elements) * buffer.dtype.itemsize
@@ -122,7 +122,7 @@ def _loops_of(body: Body) -> list[frozenset[Symbol]]:
     found: list[frozenset[Symbol]] = []
     for operation in body:
         index = index_of(operation)
-        own = frozenset() if index is None else index.symbols()
+        own = frozenset() if index is None else index.symbols
         found.append(own.union(*(found[value] for value in operation.arguments)))
     return found
 

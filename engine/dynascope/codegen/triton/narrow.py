@@ -59,7 +59,7 @@ def _is_of_narrow(body: Body, number: int, found: set[int]) -> bool:
 def _reads_narrow(body: Body, operation: Operation, argument: int) -> bool:
     if isinstance(operation, (Load, Store)):
         inner = operation.guard if isinstance(operation, Load) else operation.value
-        return argument in operation.index.loaded() and argument != inner
+        return argument in operation.index.loaded and argument != inner
     if not isinstance(operation, Compute):
         return False
     if operation.name == "cast":

@@ -103,7 +103,7 @@ def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
     if plan.mode == "held" or (not isinstance(steps, Size) and steps < _STAGES):
         return 1
     columns = set(facts.group.columns)
-    loads = {(o.buffer, o.index) for o in facts.body if isinstance(o, Load) and columns & set(o.index.symbols())}
+    loads = {(o.buffer, o.index) for o in facts.body if isinstance(o, Load) and columns & set(o.index.symbols)}
     if len(loads) == 1 and plan.row_block > 1:
         return 1
     element = sum(facts.buffers[name].dtype.itemsize for name, _ in loads)
@@ -147,7 +147,7 @@ def _long_held_block(facts: GroupFacts, read_again: int) -> int:
 def _is_in_whole_sectors(facts: GroupFacts) -> bool:
     """Whether all rows begin at multiples of 16 elements and are as long."""
     columns = set(facts.group.columns)
-    swept = [o for o in facts.body if isinstance(o, (Load, Store)) and not columns.isdisjoint(o.index.symbols())]
+    swept = [o for o in facts.body if isinstance(o, (Load, Store)) and not columns.isdisjoint(o.index.symbols)]
     steps = [o.index.coefficient(symbol) for o in swept for symbol in facts.group.rows]
     return all(isinstance(n, int) and n % 16 == 0 for n in (facts.group.column_count, *steps))
 
@@ -274,7 +274,7 @@ def _runs_along_rows(facts: GroupFacts) -> bool:
     """Whether most of what is read for each element is contiguous along a row loop and strided along the columns."""
     columns, votes = set(facts.group.columns), 0
     for operation in facts.body:
-        if isinstance(operation, Load) and not columns.isdisjoint(operation.index.symbols()):
+        if isinstance(operation, Load) and not columns.isdisjoint(operation.index.symbols):
             size = nominal(facts.buffers[operation.buffer].bytes)
             if _steps_by_one(operation, facts.group.columns):
                 votes -= size
