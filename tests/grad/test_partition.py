@@ -34,6 +34,18 @@ def test_a_loss_of_an_input_keeps_that_input_alone():
     assert [s.origin for s in pair.saved] == [InputItself(0)]
 
 
+def test_places_of_pooling_are_kept_in_as_few_bytes_as_a_plane_needs():
+    """Unless they are a result, which is kept as it is."""
+    for side, bytes_of_a_place in ((16, 2), (200, 4)):
+        image = torch.randn(1, 2, side, side, requires_grad=True)
+        pooled = 2 * (side // 2) ** 2
+        pair = pair_of(lambda x: F.max_pool2d(x, 2) * 2, [image])
+        assert pair.saved_bytes == pooled * bytes_of_a_place
+        both = pair_of(lambda x: F.max_pool2d(x, 2, return_indices=True), [image])
+        (places,) = (saved for saved in both.saved if saved.layout.dtype is torch.int64)
+        assert places.origin.index < both.visible_count
+
+
 def test_random_numbers_are_kept_and_drawn_once():
     pair = pair_of(lambda x: F.dropout(x, 0.5, True) * 2, [torch.randn(64, requires_grad=True)])
     targets = [str(n.target) for m in (pair.forward, pair.backward) for n in m.graph.nodes if n.op == "call_function"]

@@ -40,6 +40,10 @@ class StepBuilder:
             result = decompose(self, *arguments, **keywords)
             if result is not NotImplemented:
                 return laid_out_as_eager(self, target, result, arguments, keywords)
+        return self.undecomposed(target, *arguments, **keywords)
+
+    def undecomposed(self, target: Any, *arguments: Any, **keywords: Any) -> Any:
+        """The same of the operator itself, whether or not it has a decomposition."""
         layouts = output_layouts(target, arguments, keywords)
         written = [layout if isinstance(layout, Layout) else None for layout in layouts]
         outputs = self.tape.write(target, arguments, keywords, written).outputs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynascope.grad.decompose import creation, foreach, losses, normalize, pointwise, randomness, reductions
+from dynascope.grad.decompose import creation, foreach, losses, normalize, pointwise, pooling, randomness, reductions
 from dynascope.grad.options import GradOptions
 
-CORE = pointwise.TABLE | losses.TABLE | normalize.TABLE | reductions.TABLE | creation.TABLE | foreach.TABLE
+CORE = pointwise.TABLE | losses.TABLE | normalize.TABLE | reductions.TABLE | creation.TABLE | foreach.TABLE | pooling.TABLE
 
 
 def table_for(options: GradOptions) -> dict[Any, Any]:
