@@ -84,6 +84,19 @@ def test_a_row_that_no_program_holds_is_held_by_several(columns):
     assert 2 < parts <= H200.multiprocessors // 4 and 256 * parts == kernel.grid[0]
 
 
+def test_many_rows_are_not_waited_for_where_reading_again_costs_less():
+    """Those that begin anywhere, and two bytes of each element of which nothing but a number is made."""
+
+    def waits(rows, columns, dtype, store=True):
+        made = groups.softmax(rows, columns, dtype) if store else groups.sum_of_squares_of_softmax(rows, columns, dtype)
+        return "meet(" in body_of(emit(made))
+
+    assert not waits(1024, 131_073, torch.bfloat16) and not waits(1024, 131_073, torch.float32)
+    assert waits(1024, 131_072, torch.bfloat16) and waits(1024, 131_072, torch.float32)
+    assert not waits(1024, 131_072, torch.bfloat16, store=False) and waits(1024, 131_072, torch.float32, store=False)
+    assert waits(64, 131_073, torch.bfloat16)
+
+
 def test_a_row_longer_than_several_programs_hold_is_gone_through_by_them():
     body = body_of(emit(groups.layer_norm(2, 3_000_001)))
     assert body.count("tl.load(x") == 2 and body.count(" for ") == 2 and body.count("meet(") == 1

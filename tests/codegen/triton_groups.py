@@ -135,6 +135,16 @@ def softmax(rows=64, columns=1000, dtype=torch.float32):
     return g.finish()
 
 
+def sum_of_squares_of_softmax(rows=64, columns=1000, dtype=torch.float32):
+    """The sum of the squares of a softmax: two passes that store nothing along the row."""
+    g = GroupWriter("sum_of_squares_of_softmax", (rows,), (columns,))
+    x = g.load("x", dtype, g.index(columns, 1))
+    e = g.compute("exp", g.compute("subtract", x, g.reduce("max", x)))
+    share = g.compute("divide", e, g.reduce("sum", e))
+    g.store("out", dtype, g.reduce("sum", g.compute("multiply", share, share)), g.index(1, 0))
+    return g.finish()
+
+
 def layer_norm(rows=64, columns=1000, dtype=torch.float32):
     g = GroupWriter("layer_norm", (rows,), (columns,))
     x = g.load("x", dtype, g.index(columns, 1))

@@ -123,11 +123,22 @@ def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int)
     if block:
         return _held(facts, device, block)
     is_few = nominal(rows) < 2 * device.multiprocessors
-    if (read_again or is_few) and (gathered := _gathered(facts, sweeps, device)) is not None:
+    if (is_few or _is_worth_waiting(facts, read_again)) and (gathered := _gathered(facts, sweeps, device)) is not None:
         return gathered
     if is_few:
         return _looped(columns, 1, 8192, 16)
     return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
+
+
+def _is_worth_waiting(facts: GroupFacts, read_again: int) -> bool:
+    """Whether programs that wait for one another cost less than a loop's second reading, of `read_again` bytes of each element.
+
+    Rows that begin anywhere are read in small pieces, of which programs that wait have too few on their way. What a loop reads again comes
+    from the cache: two bytes of each element in less time than a meeting takes, unless stored results have taken their place there.
+    """
+    columns = set(facts.group.columns)
+    stores = any(isinstance(o, Store) and not columns.isdisjoint(o.index.symbols) for o in facts.body)
+    return bool(read_again) and _is_in_whole_sectors(facts) and (stores or read_again > 2)
 
 
 def _long_held_block(facts: GroupFacts, read_again: int) -> int:
