@@ -41,6 +41,9 @@ _HELD_ACROSS = 1024
 _HELD_BLOCKS = (128, 1024, 4096, 16384)
 """The sizes for columns whose count varies: few, so that few counts need a kernel of their own."""
 
+_SHORT_BLOCK = 2048
+"""Elements of a loop's block where rows begin anywhere and only numbers are made of them: small pieces take registers."""
+
 _STAGES = 3
 """Blocks of a loop that are on their way at once: the next ones are read while one is computed with. Two hide less than they cost."""
 
@@ -127,7 +130,8 @@ def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int)
         return gathered
     if is_few:
         return _looped(columns, 1, 8192, 16)
-    return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
+    block = 8192 // facts.widest_itemsize
+    return _looped(columns, 1, block if _stores_along(facts) or _is_in_whole_sectors(facts) else min(block, _SHORT_BLOCK), 8)
 
 
 def _is_worth_waiting(facts: GroupFacts, read_again: int) -> bool:
@@ -136,9 +140,12 @@ def _is_worth_waiting(facts: GroupFacts, read_again: int) -> bool:
     Rows that begin anywhere are read in small pieces, of which programs that wait have too few on their way. What a loop reads again comes
     from the cache: two bytes of each element in less time than a meeting takes, unless stored results have taken their place there.
     """
+    return bool(read_again) and _is_in_whole_sectors(facts) and (_stores_along(facts) or read_again > 2)
+
+
+def _stores_along(facts: GroupFacts) -> bool:
     columns = set(facts.group.columns)
-    stores = any(isinstance(o, Store) and not columns.isdisjoint(o.index.symbols) for o in facts.body)
-    return bool(read_again) and _is_in_whole_sectors(facts) and (stores or read_again > 2)
+    return any(isinstance(o, Store) and not columns.isdisjoint(o.index.symbols) for o in facts.body)
 
 
 def _long_held_block(facts: GroupFacts, read_again: int) -> int:
