@@ -284,6 +284,8 @@ def test_a_maximum_found_beside_its_exponentials(dtype, monkeypatch):
     x[5] = -3e38
     executor = check(lambda x: (torch.softmax(x, 1), torch.log_softmax(x, 1)), x, tolerance=COARSE if dtype == torch.bfloat16 else None)
     assert any("_rise" in kernel.text for kernel in executor.kernels)
+    executor = check(lambda x: torch.logsumexp(x.float(), 1), x)
+    assert any("_rise" in kernel.text for kernel in executor.kernels)
 
 
 def test_positions_beside_numbers_of_64_bits():

@@ -49,6 +49,15 @@ def test_softmax(sizes, dtype):
     check(lambda x: torch.softmax(x, -1), normal(*sizes, dtype=dtype), gathers=gathers)
 
 
+@pytest.mark.parametrize("rows", [8, 4096])
+def test_exponentials_under_a_maximum_that_is_infinite(rows):
+    """Found along with it, by programs that wait for one another and in a loop."""
+    x = normal(rows, 50_257)
+    x[0], x[1, 5], x[2, 40_000:], x[3, 7] = float("-inf"), float("inf"), float("-inf"), float("nan")
+    found = dynascope.compile(lambda x: torch.logsumexp(x, -1))(x)
+    torch.testing.assert_close(found, torch.logsumexp(x, -1), equal_nan=True)
+
+
 def test_all_kinds_of_reductions_in_one_row():
     def function(x):
         spread = x.amax(-1, keepdim=True) - x.amin(-1, keepdim=True)

@@ -4,12 +4,16 @@ pass 0: m = max(x)                    pass 0: m and s together: a block of eleme
 pass 1: s = sum(exp(x - m))    ->             scaled down by as much, and the block's exp(x - m) are added
                                       end:    s = sum(s of lane)
 
+                                      so is a sum of exp(x - where(|m| == inf, 0, m)), as log-sum-exp has it
+
 pass 0: m = sum(x) / n                pass 0: each lane keeps the squares around its own mean (Welford, Technometrics 4, 1962)
 pass 1: q = sum((x - m) ** 2)  ->     end:    q = sum(q of lane + n of lane * (m of lane - m) ** 2), as Chan, Golub and LeVeque
                                               (1979) bring parts together
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 
@@ -61,7 +65,8 @@ def _partner_of(number: int, body: Body, columns: Extent) -> int | None:
             return None
     match term:
         case Compute(name="exp", arguments=(difference,)):
-            x, partner = _subtracted(body, difference)
+            x, shift = _subtracted(body, difference)
+            partner = shift if shift is None else _finite_of(body, shift) or shift
             kind = "max"
         case Compute(name="multiply", arguments=(difference, other)) if difference == other:
             x, mean = _subtracted(body, difference)
@@ -80,6 +85,28 @@ def _subtracted(body: Body, number: int) -> tuple[int, int] | tuple[None, None]:
         case Compute(name="subtract", arguments=(left, right)):
             return left, right
     return None, None
+
+
+def has_finite_shift(body: Body, total: int) -> bool:
+    """Whether this sum of exponentials takes 0 in place of a maximum that is infinite."""
+    exponential = body[body[total].arguments[0]]
+    _, shift = _subtracted(body, exponential.arguments[0])
+    return shift is not None and _finite_of(body, shift) is not None
+
+
+def _finite_of(body: Body, number: int) -> int | None:
+    """m of where(|m| == inf, 0, m)."""
+    match body[number]:
+        case Compute(name="where", arguments=(asked, zero, value)):
+            equal, nothing = body[asked], body[zero]
+        case _:
+            return None
+    if not isinstance(nothing, Constant) or nothing.value != 0 or not isinstance(equal, Compute) or equal.name != "equal":
+        return None
+    size, limit = (body[each] for each in equal.arguments)
+    is_infinite = isinstance(limit, Constant) and limit.value == math.inf
+    is_size = isinstance(size, Compute) and size.name == "absolute" and size.arguments == (value,)
+    return value if is_infinite and is_size else None
 
 
 def _total_of(body: Body, mean: int, columns: Extent) -> int | None:

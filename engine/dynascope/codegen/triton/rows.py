@@ -13,7 +13,7 @@ from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.dtypes import SIXTEEN_BIT_FLOATS, TEXT
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
-from dynascope.codegen.triton.online import is_of_exponentials, online_sums, sweeps_left
+from dynascope.codegen.triton.online import has_finite_shift, is_of_exponentials, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.pointwise import all_indices
 from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
@@ -462,7 +462,7 @@ class _RowKernel:
         """The lanes of an online sum, all for the one maximum, or the one sum of so many elements, that `partner` names."""
         (lanes,) = self._lane_names(self.online[total])
         if is_of_exponentials(self.facts.body, self.online[total]):
-            return f'tl.where({partner} == float("-inf"), float("nan"), {self.printer.name(total)}_lanes)'
+            return self._where_infinite(total, partner, f"{self.printer.name(total)}_lanes")
         block = self.plan.column_block
         counts = f"(tl.maximum({count} - {self.tile.arange(self.column)}, 0) + {block - 1}) // {block}"
         return self._around(f"{self.printer.name(total)}_lanes", lanes, counts, f"{partner} / tl.maximum({count}, 1)")
@@ -545,7 +545,13 @@ class _RowKernel:
         partner = self.online[total]
         maximum, maxima = self.printer.values[partner], f"{self.printer.name(partner)}_parts"
         scaled = f"{sums} * {self._exponential(partner)}({maxima} - {self._base(total, maximum)})"
-        self._finish(total, f'tl.where({maximum} == float("-inf"), float("nan"), {self._fold(total, scaled)})')
+        self._finish(total, self._where_infinite(total, maximum, self._fold(total, scaled)))
+
+    def _where_infinite(self, total: int, maximum: str, sums: str) -> str:
+        """The sums of exponentials where the maximum is infinite too: its distance from itself is no number."""
+        if has_finite_shift(self.facts.body, total):
+            return f'tl.where({maximum} == float("inf"), float("inf"), {sums})'
+        return f'tl.where({maximum} == float("-inf"), float("nan"), {sums})'
 
     def _leave_part(self, reduce: int, names: list[str], folded: str) -> list[tuple[int, str, str]]:
         """Store what this program found; (reduction, type, first byte in the workspace) of each thing it carries."""
