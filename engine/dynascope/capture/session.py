@@ -250,6 +250,8 @@ def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) ->
             outcome = session.capture()
             if (places := session.machine.outside.held_in_tensors) and _breaks(outcome):
                 raise CaptureAgain(fixed=options.fixed | places)  # what was left to Python may follow where it is a constant
+            if session.machine.has_rows and _breaks(outcome):
+                raise CaptureAgain(leaves_out_rows=False)
             if trace is not None and options.trace is not None:
                 options.trace(trace.finished(_why_it_ended(outcome)))
             return outcome, session.earlier
