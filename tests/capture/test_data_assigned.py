@@ -159,3 +159,25 @@ def test_what_autograd_does_not_tell_of_a_view_that_was_written():
 
     x = torch.ones(1, 4, requires_grad=True)[:, ::2]
     assert dynascope.compile(function, backend="eager")(x) == function(x) == (False, True)
+
+
+def test_a_teacher_that_follows():
+    """What is assigned stands in no history that is differentiated."""
+
+    def step(student, teacher, x):
+        wanted = student(x)
+        with torch.no_grad():
+            for theirs, mine in zip(teacher.parameters(), student.parameters(), strict=True):
+                theirs.data = theirs.data * 0.9 + mine.data * 0.1
+            found = teacher(x)
+        (wanted * found).sum().backward()
+
+    results = []
+    function = dynascope.compile(step, backend="eager", fullgraph=True)
+    for each in (step, function):
+        torch.manual_seed(0)
+        student, teacher = nn.Linear(3, 2), nn.Linear(3, 2).requires_grad_(False)
+        for turn in range(2):
+            each(student, teacher, torch.arange(6.0).view(2, 3) + turn)
+        results.append([*teacher.parameters(), *(each.grad for each in student.parameters())])
+    torch.testing.assert_close(*results)

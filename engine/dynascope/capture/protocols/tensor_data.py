@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 from dynascope.capture.protocols.gradients import assign
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
@@ -59,6 +62,12 @@ def check_not_written(machine: Machine, written: list[TensorValue]) -> None:
 
 
 def check_differentiated(machine: Machine) -> None:
-    """What autograd has kept of the tensor is its new memory then."""
-    if machine.assigned:
+    """What autograd has kept of such a tensor is its new memory then."""
+    if any(is_in_a_history(known.tensor) for known in machine.assigned.values()):
         raise Break(TensorAttribute("data"))
+
+
+def is_in_a_history(tensor: TensorValue) -> bool:
+    """Whether autograd may have kept it for something that was computed of it."""
+    results = (node.meta.get("example_value") for node in tensor.node.users)
+    return any(each.requires_grad for each in tree_leaves(list(results)) if isinstance(each, torch.Tensor))
