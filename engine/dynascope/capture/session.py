@@ -36,6 +36,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     constructors,
     containers,
     copying,
+    counted_bins,
     deques,
     differentiation,
     distances,
