@@ -55,10 +55,19 @@ def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
             raise Break(TensorAttribute("data"))
 
 
-def check_not_written(machine: Machine, written: list[TensorValue]) -> None:
-    """A write would be one to both."""
-    if machine.assigned and any(tensor in machine.assigned for tensor in written):
-        raise Break(TensorAttribute("data"))
+def as_given(machine: Machine, tensor: TensorValue) -> TensorValue:
+    """The program's tensor, where an operator gives back what stands for it."""
+    known = machine.assigned.get(tensor)
+    return tensor if known is None else known.tensor
+
+
+def count_writes(machine: Machine, written: list[TensorValue]) -> None:
+    """A write is one to both, and counted for the assigned tensor alone. Not of what was assigned by another name: that is a break."""
+    for held, known in list(machine.assigned.items()):
+        if any(tensor is held or tensor.example._base is held.example for tensor in written):
+            if known.tensor is held:
+                raise Break(TensorAttribute("data"))
+            machine.graph.counts_write(known.tensor.node)
 
 
 def check_differentiated(machine: Machine) -> None:
