@@ -716,3 +716,22 @@ def test_a_table_of_numbers(backend):
         found, expected = compiled(*given), program(*given)
         assert (*found[:2], found[3]) == (*expected[:2], expected[3])
         assert torch.equal(found[2], expected[2])
+
+
+def test_what_is_divided_by_is_asked_whether_it_is_zero():
+    """Where it is, the program raises as it was written, and what came before that is done once."""
+
+    def averages(x, chosen, seen):
+        seen.append(len(seen))
+        count = chosen.sum().item()
+        return (x * chosen).sum().item() / count, x.sum().item() // count, 7 % count
+
+    compiled, seen = dynascope.compile(averages, backend="eager", fullgraph=True), []
+    x = torch.arange(4.0)
+    for count in (1, 3, 0, 2):
+        if count:
+            assert compiled(x, x < count, seen) == averages(x, x < count, [])
+            continue
+        with pytest.raises(ZeroDivisionError):
+            compiled(x, x < count, seen)
+    assert seen == [0, 1, 2, 3]

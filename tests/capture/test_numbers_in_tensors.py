@@ -95,3 +95,21 @@ def test_one_graph_for_all_sizes(program):
     finally:
         recording.use(before)
     assert len(recorder.report().graphs) == 1
+
+
+class Place:
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+
+def test_what_a_slice_of_a_list_is_bound_by():
+    def program(x):
+        items, last = [x, x + 1, x + 2, x + 3], torch.tensor(3)
+        items[: Place(1)] = [x * 2]
+        return items[torch.tensor(1) : last], (1, 2, 3, 4)[:: Place(2)]
+
+    compiled = dynascope.compile(program, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(torch.ones(2)), program(torch.ones(2)))

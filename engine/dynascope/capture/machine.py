@@ -146,6 +146,10 @@ class Machine:
         """Tensors made inside that the program has told to require grad."""
         self.rewritten: list[Value] = []
         """What was written to once more."""
+        self.rows_asked_for: Frame | None = None
+        """The encoder's frame that asked whether it may leave out the ends of rows (`calls/nested_masks.py`)."""
+        self.has_rows = False
+        """Whether there are such rows now."""
         self.said_it_compiles = False
         """Whether the program asked, and went the way that is meant for compilers."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []

@@ -15,6 +15,7 @@ from typing import Any
 from torch import fx
 
 from dynascope.capture.distributed_values import DistributedValue
+from dynascope.capture.nested_values import NestedValue
 from dynascope.capture.protocols.classes import is_made
 from dynascope.capture.reasons import UnrebuildableValue
 from dynascope.capture.remade import remade
@@ -154,6 +155,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     WeakReferenceValue: lambda value: (value.of,),
     ArrayValue: _parts_of_array,
     DistributedValue: lambda value: value.parts(),
+    NestedValue: lambda value: (value.padded, value.seen),
     DescriptorValue: lambda value: value.parts,
     InstanceDictionaryValue: lambda value: (value.owner,),
     CellValue: lambda value: () if value.content is None else (value.content,),

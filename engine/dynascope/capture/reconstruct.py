@@ -25,6 +25,7 @@ from torch import fx
 
 from dynascope.capture import tracebacks
 from dynascope.capture.distributed_values import DistributedValue
+from dynascope.capture.nested_values import NestedValue
 from dynascope.capture.numpy_numbers import array_of, is_spread
 from dynascope.capture.parts import describe, held_by, parts_of
 from dynascope.capture.protocols.contents import longest
@@ -351,6 +352,9 @@ class Rebuilder:
 
     def load_outside_cell(self, value: CellValue) -> None:
         self.load_source(cell_of(value.source))
+
+    def refuse(self, value: Value) -> None:
+        raise Break(UnrebuildableValue(describe(value)))
 
     def make(self, value: Value) -> None:
         if id(value) in self.making:
@@ -711,6 +715,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     SuperValue: Rebuilder.make_super,
     ArrayValue: Rebuilder.make_array,
     DistributedValue: lambda self, value: self.call_constant(value.around(), *value.parts()),
+    NestedValue: Rebuilder.refuse,
     DescriptorValue: Rebuilder.make_descriptor,
     CellValue: Rebuilder.make_cell,
     FunctionValue: Rebuilder.make_function,

@@ -93,6 +93,8 @@ class CaptureOptions:
     """Whether a loop over a few tensors that an earlier break left is followed to its end."""
     follows_devices: bool = True
     """Whether `with torch.device(...)` inside is part of a graph, which then ends behind it."""
+    leaves_out_rows: bool = True
+    """Whether the rows that torch's encoder leaves the hidden ends out of are followed."""
     recorded: frozenset[FunctionType] = frozenset()
     """Functions that the program allows in graphs as they are (`torch.compiler.allow_in_graph`), and that cannot be followed."""
     records: bool = False

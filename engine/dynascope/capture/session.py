@@ -36,6 +36,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     constructors,
     containers,
     copying,
+    counted_bins,
     deques,
     differentiation,
     distances,
@@ -250,6 +251,8 @@ def attempt(region: CodeRegion, values: FrameValues, options: CaptureOptions) ->
             outcome = session.capture()
             if (places := session.machine.outside.held_in_tensors) and _breaks(outcome):
                 raise CaptureAgain(fixed=options.fixed | places)  # what was left to Python may follow where it is a constant
+            if session.machine.has_rows and _breaks(outcome):
+                raise CaptureAgain(leaves_out_rows=False)
             if trace is not None and options.trace is not None:
                 options.trace(trace.finished(_why_it_ended(outcome)))
             return outcome, session.earlier

@@ -34,6 +34,7 @@ from dynascope.sizes import (
     rely_on_domain,
     roots_of,
 )
+from dynascope.sizes.domains import DIVISIONS
 from dynascope.sizes.expression import INFINITY, of_root
 from dynascope.sizes.functions import NAMES
 from dynascope.sizes.size import IN_PLACE, hint_of
@@ -75,6 +76,8 @@ class Sizes:
         """Every size of a tensor from outside, and every int, as it is."""
         self.counts: dict[tuple, Size] = {}
         """How many are true in a mask, by its node and version."""
+        self.divisor: SymbolicNumber | None = None
+        """The number that only the run of the graph knows and that something is divided by just now."""
         self.layouts: dict[Relation, UserStack] = {}
         """How extents hang together that are no roots of their own."""
 
@@ -180,13 +183,16 @@ class Sizes:
         numbers = [number_in(value) for value in values]
         if any(kind_of(number) is None for number in numbers):
             return None
+        name = NAMES.get(IN_PLACE.get(function, function))
+        self.divisor = values[-1] if name in DIVISIONS and self.is_late(values[-1]) else None
         try:
             result = apply(function, numbers)
-            name = NAMES.get(IN_PLACE.get(function, function))
             if kind_of(result) is not None and name:
                 self._answer_to(name, numbers, result)
         except (Exception, Break):  # which numbers only the run knows: the instruction itself says what it needs of them
             return None
+        finally:
+            self.divisor = None
         if type(result) is bool and any(type(hint_of(number)) in numpy_numbers.TYPES for number in numbers):
             return ConstantValue(type(function(*map(hint_of, numbers)))(result))  # NumPy's numbers answer with its own truths
         return self.value(result) if kind_of(result) is not None else None

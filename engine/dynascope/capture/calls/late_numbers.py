@@ -247,8 +247,12 @@ def number_at(
 
 
 def undecided(machine: Machine, relation: Relation) -> None:
-    """Where a count must be what it is at least (`torch.bincount(x, minlength=n).view(n)`), the graph asks, and raises otherwise."""
+    """Where a count must be what it is at least (`torch.bincount(x, minlength=n).view(n)`), or what something is divided by is not zero
+    (`right.sum().item() / n.item()`), the graph asks, and raises otherwise."""
     roots = relation.roots()
+    if (divisor := machine.sizes.divisor) is not None:
+        assume(machine, relation, machine.graph.late_number(operator.ne, (divisor.node, 0), True))
+        return
     if len(roots) == 1 and roots[0].low > 1 and relation == relation_of("==", machine.sizes.scope.size(relation.left), roots[0].low):
         number = SymbolicNumber(machine.sizes.scope.size(relation.left), machine.graph)
         assume(machine, relation, machine.graph.late_number(operator.eq, (number.node, roots[0].low), True))

@@ -231,13 +231,17 @@ def name_of(function: Any) -> str:
 
 
 def now_held(machine: Machine, value: Value) -> Value:
-    """A tensor whose `.data` the program has set, as what it holds since: `Operation` sees that nothing writes there."""
-    known = machine.assigned.get(machine.realize(value))
-    if known is None or known.tensor.example.requires_grad:
+    """A tensor whose `.data` the program has set, as what it holds since, where no gradient leads to it; so in a list."""
+    value = machine.realize(value)
+    if isinstance(value, (ListValue, TupleValue)):
+        items = [now_held(machine, item) for item in value.items]
+        return ListValue(items) if any(isinstance(item, TensorValue) and item in machine.assigned for item in items) else value
+    known = machine.assigned.get(value)
+    if known is None or (known.tensor.example.requires_grad and torch.is_grad_enabled()):
         return value
-    detached = apply_method(machine, torch.Tensor.detach, [known.content], {})
-    machine.journal.set_item(machine.assigned, detached, known)
-    return detached
+    held = tensor_data.counting_alone(apply_method(machine, torch.Tensor.detach, [known.content], {}))
+    machine.journal.set_item(machine.assigned, held, known)
+    return held
 
 
 class Operation:
@@ -321,7 +325,7 @@ class Operation:
             self.machine.journal.set(self.machine, "uncounted", self.machine.uncounted + 1)
             known_tensors.forget(self.machine, tensor)
             written += [] if any(each is tensor for each in written) else [tensor]
-        tensor_data.check_not_written(self.machine, written)
+        tensor_data.count_writes(self.machine, written)
         gradient_requirements.check_unchanged(self.machine, written)
         if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
             raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
@@ -621,7 +625,7 @@ class Operation:
                     if tensor not in written:
                         self.fix_numbers()
                         self.machine.extents.settle_identity(node, tensor.node)
-                    return tensor.instance or gradient_requirements.as_given(self.machine, tensor)
+                    return tensor.instance or gradient_requirements.as_given(self.machine, tensor_data.as_given(self.machine, tensor))
             if (kind := more_than_strides(example)) is not None:
                 raise Break(TensorSubclass(kind, self.machine.expression()))
             if example.device.type != "meta":

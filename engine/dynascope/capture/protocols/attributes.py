@@ -19,6 +19,7 @@ from torch.utils._config_module import ConfigModule
 
 from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.frames import Frame
+from dynascope.capture.nested_values import NestedValue
 from dynascope.capture.places import STABLE_TYPES, is_constant, is_library, is_library_name, module_name
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import (
@@ -653,6 +654,12 @@ def of_distributed(machine: Machine, value: DistributedValue, name: str) -> Any:
     return distributed_tensors.attribute(machine, value, name)
 
 
+def of_rows(machine: Machine, value: NestedValue, name: str) -> Any:
+    from dynascope.capture.calls import nested_masks
+
+    return nested_masks.attribute(machine, value, name)
+
+
 def of_array(machine: Machine, value: ArrayValue, name: str) -> Any:
     from dynascope.capture.calls import numpy_arrays
 
@@ -671,5 +678,6 @@ READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     SymbolicNumber: of_number,
     TensorValue: of_tensor,
     DistributedValue: of_distributed,
+    NestedValue: of_rows,
     ArrayValue: of_array,
 }

@@ -135,8 +135,7 @@ def compute_slice(machine: Machine, items: Any, index: slice) -> Any:
 def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
     key = machine.known(key)
     if isinstance(key, SliceValue):
-        key = SliceValue(tuple(machine.known(part) for part in key.parts))
-        bounds = constant_of(key)
+        bounds = constant_of(SliceValue(tuple(bound_of(machine, machine.known(part), owner) for part in key.parts)))
         if type(bounds) is NotConstant:
             raise Break(ForeignValue(bounds.value.python_type.__name__, machine.expression()))
         return bounds
@@ -157,6 +156,12 @@ def index_of(machine: Machine, key: Value, owner: str) -> int | slice:
         if isinstance(made, ConstantValue) and type(made.value) is int:
             return made.value
     raise Break(ProgramRaises("TypeError", machine.expression()))
+
+
+def bound_of(machine: Machine, bound: Value, owner: str) -> Value:
+    """What a slice of a sequence asks for an index has one by the same protocol."""
+    asked = isinstance(bound, TensorValue) or (isinstance(bound, InstanceValue) and lookup(bound.cls, "__index__") is not MISSING)
+    return ConstantValue(index_of(machine, bound, owner)) if asked else bound
 
 
 def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 from dynascope.capture.protocols.gradients import assign
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
@@ -52,13 +55,28 @@ def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
             raise Break(TensorAttribute("data"))
 
 
-def check_not_written(machine: Machine, written: list[TensorValue]) -> None:
-    """A write would be one to both."""
-    if machine.assigned and any(tensor in machine.assigned for tensor in written):
-        raise Break(TensorAttribute("data"))
+def as_given(machine: Machine, tensor: TensorValue) -> TensorValue:
+    """The program's tensor, where an operator gives back what stands for it."""
+    known = machine.assigned.get(tensor)
+    return tensor if known is None else known.tensor
+
+
+def count_writes(machine: Machine, written: list[TensorValue]) -> None:
+    """A write is one to both, and counted for the assigned tensor alone. Not of what was assigned by another name: that is a break."""
+    for held, known in list(machine.assigned.items()):
+        if any(tensor is held or tensor.example._base is held.example for tensor in written):
+            if known.tensor is held:
+                raise Break(TensorAttribute("data"))
+            machine.graph.counts_write(known.tensor.node)
 
 
 def check_differentiated(machine: Machine) -> None:
-    """What autograd has kept of the tensor is its new memory then."""
-    if machine.assigned:
+    """What autograd has kept of such a tensor is its new memory then."""
+    if any(is_in_a_history(known.tensor) for known in machine.assigned.values()):
         raise Break(TensorAttribute("data"))
+
+
+def is_in_a_history(tensor: TensorValue) -> bool:
+    """Whether autograd may have kept it for something that was computed of it."""
+    results = (node.meta.get("example_value") for node in tensor.node.users)
+    return any(each.requires_grad for each in tree_leaves(list(results)) if isinstance(each, torch.Tensor))
