@@ -98,6 +98,22 @@ def test_what_is_put_into_an_argument_is_no_fault_of_lazy_tensors():
 
     lazy = rows_of(noting, torch.ones(3), {})["LazyTensor"]
     assert lazy.is_missing or lazy.captured
+    assert lazy.is_sound, "the caller's dictionary is changed, as by eager"
+
+
+def test_all_that_is_lost_is_said():
+    seen = []
+
+    def step(x, log):
+        log.append(x.shape[0])
+        seen.append(x)
+        print("step", len(log))
+        return x.mul_(2)
+
+    rows = rows_of(step, torch.ones(3), [])
+    lost = "does not print what eager prints, does not change its arguments as eager does, does not change `seen`, which eager does"
+    assert lost in {proof.found for proof in rows["torch.jit.trace"].proofs}
+    assert rows["dynascope"].is_sound and (rows["LazyTensor"].is_missing or rows["LazyTensor"].is_sound)
 
 
 class Gated(nn.Module):
