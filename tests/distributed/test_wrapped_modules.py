@@ -72,9 +72,11 @@ def test_a_wrapper_inside_compiled_code_is_one_break():
         return wrapped(x * 2) / 2 + 0 * x.sum()
 
     plain = nn.parallel.DistributedDataParallel(Net())
-    with dynascope.expected("foreign-call"):
+    with dynascope.expected("disabled-function"):
         found = losses(wrapped, doubled)
     assert found == pytest.approx(losses(plain, lambda x: plain(x * 2) / 2 + 0 * x.sum()))
+    (reason,) = dynascope.explain(doubled)(torch.ones(4, 8)).break_reasons
+    assert reason.message.startswith("`wrapped` is a DistributedDataParallel") and "`torch.compile(wrapped)`" in reason.remedy
     assert losses(dynascope.compile(nn.parallel.DistributedDataParallel(Net()), backend="eager")) == pytest.approx(expected)
 
 
