@@ -177,7 +177,7 @@ def test_the_command(tmp_path):
     assert text.startswith("f, a call of eager's takes") and "x + x" in text
     assert "captured: no" not in text, "the source of the program's class is found, as in the program"
     missing = command(path, f"{path}::nothing")
-    assert missing.returncode == 1 and "Model.forward, f" in missing.stderr
+    assert missing.returncode == 1 and "Model.forward, Scale.twice, f" in missing.stderr
     assert command(path, f"{path}").returncode == 2
 
 
