@@ -98,4 +98,5 @@ def test_sharded_modules_inside_compiled_code_are_one_kind_of_break_in_the_progr
     assert found == pytest.approx(expected)
     told = [(finding.code, finding.message) for finding in findings(recorder.report())]
     assert {code for code, _ in told} == {"disabled-function"}
+    assert {function.name for function in recorder.report().functions} == {"Sequential.forward", "Module.__call__"}
     assert all("`Net` is sharded by `fully_shard`" in message for _, message in told)
