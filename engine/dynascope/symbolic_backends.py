@@ -29,7 +29,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from dynascope.backends import Backend, SymbolFixed
 from dynascope.runtime.operators import run_operators
-from dynascope.sizes import Scope, evaluate, is_size, roots_of
+from dynascope.sizes import Scope, Size, evaluate, is_size, roots_of
 
 WhenKept = Callable[[frozenset[str]], None]
 DESCRIPTIONS = ("example_value", "val", "tensor_meta")
@@ -110,7 +110,8 @@ def compile_with_symbols(
     for node, value in zip(_placeholders(given), inputs, strict=True):
         node.meta["example_value"] = value
     numbers = {at: example for at, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor)}
-    scope = next((size.scope for node in placeholders if is_size(size := node.meta.get("size"))), None)
+    sizes = (node.meta.get("size") for node in placeholders)
+    scope = next((size.scope for size in sizes if isinstance(size, Size)), None)
     watch = Watch(numbers, lambda: graph.forward, when_kept, leaves_nothing, scope)
     return _compiled(backend, given, inputs, fake_mode, watch)
 
