@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import fx
 
 from dynascope.backends import backend_name
@@ -53,7 +54,7 @@ from dynascope.user_lines import UserLines, lines_of
 if TYPE_CHECKING:
     from dynascope.pipeline import Again, Compilation
 
-
+CALL_OF_MODULES = torch.nn.Module._call_impl.__code__
 
 def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Account]:
     """The account, to be called when somebody reads. Identifiers are given out now, in the order of compilation."""
@@ -61,11 +62,12 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     identifier = recorder.identifier("g") if graph is not None else ""
     kernels = [(recorder.identifier("k"), *found) for found in _kernels(graph)] if graph is not None else []
     region = compilation.region
+    name = _called(region)
     lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
     uses = _uses_of(compilation.entry)
     place = 0 if region.parent is None else id(region)
     own = recorder.identifier("e")
-    start = recorder.start_of((region.qualified_name, region.root.span, compilation.compiled_at), own, not place, uses)
+    start = recorder.start_of((name, region.root.span, compilation.compiled_at), own, not place, uses)
     began = start if place else ""
     levels = functools.partial(texts_of, graph) if compilation.options.levels and graph is not None else None
     measures = compilation.options.profile or recorder.check is not None
@@ -79,11 +81,17 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
         fact = _graph_fact(identifier, graph, compilation, facts, lines) if graph is not None else None
         entry = _entry_fact(compilation, identifier or None, lines)
         return Account(
-            region.qualified_name, region.root.span, entry, fact, facts, compilation.compiled_at, place, own, began, uses, costs,
+            name, region.root.span, entry, fact, facts, compilation.compiled_at, place, own, began, uses, costs,
             levels,
         )  # fmt: skip
 
     return account
+
+
+def _called(region: CodeRegion) -> str:
+    """The function's name. Of the parts of torch's call of modules, where a break inside one of them goes on, the one that people know."""
+    is_call = region.root.code.co_filename == CALL_OF_MODULES.co_filename and "_call_impl" in region.qualified_name
+    return "Module.__call__" if is_call else region.qualified_name
 
 
 def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -> EntryFact:

@@ -55,12 +55,12 @@ class SymbolFixed(RuntimeError):
 
 @dataclass(frozen=True)
 class Known:
-    """A backend that people know by its name: the modules it needs, how they are installed, and what sizes it takes."""
+    """A backend that people know by its name: the modules it needs, the packages that have them, and what sizes it takes."""
 
     name: str
     words: str
     modules: tuple[str, ...] = ()
-    install: str = ""
+    packages: str = ""
     sizes: Literal["symbolic", "fixed"] = "symbolic"
     needs_gpu: bool = False
     follows_torch: bool = False
@@ -70,7 +70,9 @@ class Known:
         return tuple(name for name in self.modules if importlib.util.find_spec(name) is None)
 
     def how_to_install(self) -> str:
-        return self.install + (f", of the release for torch {_series(torch.__version__)}" if self.follows_torch else "")
+        if not self.follows_torch:
+            return f"pip install {self.packages}"
+        return f'pip install "{self.packages}=={_series(torch.__version__)}.*", where it has a release for this torch'
 
     def state(self) -> str:
         """`ready`, or why it is not. Nothing is imported: a package made for another torch is found out when it is asked for."""
@@ -89,11 +91,11 @@ KNOWN = (
     Known("aot_eager", "torch's AOTAutograd, its graphs operator by operator"),
     Known("inductor", "torch's own compiler"),
     Known("cudagraphs", "the captured graph as one CUDA graph", sizes="fixed", needs_gpu=True),
-    Known("onnxrt", "ONNX models, run by onnxruntime", ("onnxruntime", "onnxscript"), "pip install onnxruntime onnxscript", "fixed"),
-    Known("openxla", "XLA", ("torch_xla",), "pip install torch_xla", "fixed", follows_torch=True),
-    Known("tensorrt", "TensorRT", ("torch_tensorrt",), "pip install torch-tensorrt", "fixed", True, True),
-    Known("tvm", "Apache TVM's Relax, for the CPU", ("tvm",), "pip install apache-tvm", "fixed"),
-    Known("ipex", "Intel's extension", ("intel_extension_for_pytorch",), "pip install intel-extension-for-pytorch", follows_torch=True),
+    Known("onnxrt", "ONNX models, run by onnxruntime", ("onnxruntime", "onnxscript"), "onnxruntime onnxscript", "fixed"),
+    Known("openxla", "XLA", ("torch_xla",), "torch_xla", "fixed", follows_torch=True),
+    Known("tensorrt", "TensorRT", ("torch_tensorrt",), "torch-tensorrt", "fixed", True, True),
+    Known("tvm", "Apache TVM's Relax, for the CPU", ("tvm",), "apache-tvm", "fixed"),
+    Known("ipex", "Intel's extension", ("intel_extension_for_pytorch",), "intel-extension-for-pytorch", follows_torch=True),
 )
 
 

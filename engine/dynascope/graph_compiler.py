@@ -238,10 +238,16 @@ def _compiled_by(
 
 
 def _compiled_alone(
-    compiler: Callable | None, compilers: GraphCompilers, graph: fx.GraphModule, examples: list[Any] | None = None
+    compiler: Callable | None,
+    compilers: GraphCompilers,
+    graph: fx.GraphModule,
+    examples: list[Any] | None = None,
+    *,
+    is_guarded: bool = True,
 ) -> CompiledAten:
     """What a person's compiler makes of a graph; of a backward graph the example inputs are meta tensors. Where sizes vary they are
-    written in torch's symbols: a compiler must not take those at hand for constants."""
+    written in torch's symbols: a compiler must not take those at hand for constants. `is_guarded` says that the entry's guards are made
+    after this."""
     if examples is None:
         examples = [node.meta["val"] for node in _placeholders(graph)]
     if compiler is None:
@@ -249,7 +255,7 @@ def _compiled_alone(
     if any(map(_varies, graph.graph.nodes)):
         from dynascope.symbolic_backends import compile_functional_with_symbols  # imports torch's symbols
 
-        call = compile_functional_with_symbols(compiler, graph, compilers.when_kept)
+        call = compile_functional_with_symbols(compiler, graph, compilers.when_kept, is_guarded=is_guarded)
     else:
         call = compiler(written(graph), examples)
     left = getattr(call, "left", ())
@@ -336,7 +342,7 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
     with hook.suspended(), torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
         launching.begin()
         if isinstance(options.backend, GraphCompilers):
-            return _compiled_alone(options.backend.backward, options.backend, graph).call
+            return _compiled_alone(options.backend.backward, options.backend, graph, is_guarded=False).call
         return compile_aten(graph, None, options, empties_its_list=True, is_read=_is_read()).call
 
 

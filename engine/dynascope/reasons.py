@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dynascope.callers import OWN_FOLDER
+from dynascope.frame.stack_names import IN_BETWEEN
 from dynascope.report.facts import ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
 from dynascope.report.reason import Reason
 
@@ -137,6 +138,8 @@ class GuardFailed(Reason):
             return f"Each value of `{self.change.expression}` is compiled once. {self._else_one_serves('of them')}"
         if self.change.cause == "size":
             return f"{_size(self.change)} {self._else_one_serves('sizes')}"
+        if IN_BETWEEN in self.change.expression:
+            return "That is a library's own, on the way from one break to the next: each of its forms is compiled once, leave it."
         return REMEDIES[self.change.cause](self.change)
 
     def _else_one_serves(self, what: str) -> str:

@@ -4,7 +4,8 @@
     call = compile_functional_with_symbols(compiler, graph, when_kept)          a functional graph
 
 A backend gets what torch.compile's backends get: fake tensors, and torch's symbols for the numbers, in which the tensors' sizes are
-written too. A symbol that becomes a number of Python's while the backend compiles is relied on: `SymbolFixed` is raised, and the graph
+written too. What the backend asks of them while it compiles (`n <= 4096`, `n % 8 == 0`) is relied on, and guarded as what our own stages
+rely on. A symbol that becomes a number of Python's is fixed: `SymbolFixed` is raised, and the graph
 captured again with a constant. What the backend keeps for its run (`torch.ones(example.shape[0])`) becomes a number only then,
 namely the one at hand, or torch's operators refuse it. So the symbols are watched as long as they live: what becomes a number holds
 for calls with the numbers at hand alone, `when_kept(names)` is told so, and other calls run the graph's operators.
@@ -23,10 +24,12 @@ from torch._dynamo.source import ConstantSource
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from dynascope.backends import Backend, SymbolFixed
 from dynascope.runtime.operators import run_operators
-from dynascope.sizes import evaluate, is_size, roots_of
+from dynascope.sizes import Scope, Size, evaluate, is_size, roots_of
 
 WhenKept = Callable[[frozenset[str]], None]
 DESCRIPTIONS = ("example_value", "val", "tensor_meta")
@@ -43,13 +46,31 @@ class WatchedSymbols(ShapeEnv):
         """The program's number for each symbol."""
         self.has_served_others = False
         """Whether the backend's code has run with other numbers than those at hand."""
+        self.guarded = 0
+        """How many of the first guards are ours now."""
 
     @property
     def is_fixed(self) -> bool:
-        return bool(self.guards or self.replacements)
+        return bool(self.guards[self.guarded :] or self.replacements)
+
+    def rely_in(self, scope: Scope) -> None:
+        """What was decided so far is relied on in `scope`, all or nothing. Not where it says which number one is."""
+        relied_on, pinned = len(scope.log), scope.pinned()
+        known = scope.roots.keys() - scope.late  # no guard can be asked of numbers that come with the run
+        sizes = {symbol: scope.of(name) for symbol, name in self.names.items() if name in known}
+        try:
+            hold = not self.replacements and all(
+                sympy_interp(PythonReferenceAnalysis, sizes, guard.expr) is True for guard in self.guards
+            )
+        except Exception:  # a function that sizes do not have, or a symbol of no number of ours
+            hold = False
+        if hold and scope.pinned() == pinned:
+            self.guarded = len(self.guards)
+        else:
+            scope.log.take_back(relied_on)
 
     def error(self) -> SymbolFixed:
-        expressions = [guard.expr for guard in self.guards]
+        expressions = [guard.expr for guard in self.guards[self.guarded :]]
         symbols = {symbol for expression in (*expressions, *self.replacements) for symbol in expression.free_symbols}
         names = frozenset(self.names[symbol] for symbol in symbols if symbol in self.names)
         return SymbolFixed(names, ", ".join(map(str, expressions)))
@@ -89,14 +110,17 @@ def compile_with_symbols(
     for node, value in zip(_placeholders(given), inputs, strict=True):
         node.meta["example_value"] = value
     numbers = {at: example for at, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor)}
-    return _compiled(
-        backend, given, inputs, fake_mode, Watch(numbers, lambda: graph.forward, when_kept, leaves_nothing)
-    )
+    sizes = (node.meta.get("size") for node in placeholders)
+    scope = next((size.scope for size in sizes if isinstance(size, Size)), None)
+    watch = Watch(numbers, lambda: graph.forward, when_kept, leaves_nothing, scope)
+    return _compiled(backend, given, inputs, fake_mode, watch)
 
 
-def compile_functional_with_symbols(compiler: Backend, graph: fx.GraphModule, when_kept: WhenKept) -> Callable:
-    """The same for a functional graph. The compiler gets a copy whose every value (`meta["val"]`, what `print_readable` shows) is a fake
-    tensor of such sizes; `graph` stays as it is."""
+def compile_functional_with_symbols(
+    compiler: Backend, graph: fx.GraphModule, when_kept: WhenKept, *, is_guarded: bool
+) -> Callable:
+    """The same for a functional graph, of an entry whose guards are made later (`is_guarded`) or were made before. The compiler gets a
+    copy whose every value (`meta["val"]`, what `print_readable` shows) is a fake tensor of such sizes; `graph` stays as it is."""
     copied = _copied(graph)
     nodes = [node for node in copied.graph.nodes if "val" in node.meta]
     shapes = WatchedSymbols()
@@ -120,19 +144,21 @@ def compile_functional_with_symbols(compiler: Backend, graph: fx.GraphModule, wh
         for at, node in enumerate(_placeholders(graph))
         if isinstance(node.meta.get("val"), torch.Tensor)
     }
-    watch = Watch(numbers, lambda: run_operators(graph), when_kept, True, shapes_at_hand)
+    scope = next((extent.scope for extent in extents if is_size(extent)), None) if is_guarded else None
+    watch = Watch(numbers, lambda: run_operators(graph), when_kept, True, scope, shapes_at_hand)
     return _compiled(compiler, copied, [node.meta["val"] for node in placeholders], fake_mode, watch)
 
 
 @dataclass(frozen=True)
 class Watch:
     """What a call is told from others by: `numbers` are those at hand, by position, `shapes` those of tensors. `otherwise()` makes what
-    serves any call."""
+    serves any call. What the backend relies on can be relied on in `scope`."""
 
     numbers: Mapping[int, int | float]
     otherwise: Callable[[], Callable]
     when_kept: WhenKept
     leaves_nothing: bool
+    scope: Scope | None
     shapes: Mapping[int, tuple[int, ...]] | None = None
 
     def is_at_hand(self, inputs: tuple[Any, ...]) -> bool:
@@ -145,6 +171,8 @@ def _compiled(backend: Backend, graph: fx.GraphModule, inputs: list[Any], fake_m
     with tracing(TracingContext(fake_mode)):
         compiled = backend(graph, inputs)
     shapes = fake_mode.shape_env
+    if shapes.is_fixed and watch.scope is not None:
+        shapes.rely_in(watch.scope)
     if shapes.is_fixed:
         raise shapes.error()
     shapes.is_compiled = True

@@ -12,7 +12,7 @@ export interface Cursor {
   line: number;
 }
 
-/** The Python file or the notebook's cell in the active editor, with its cursor; where a view of ours is active, the one beside it. */
+/** The Python file or the notebook's cell in the active editor, with its cursor; where a view of ours is active, the one beside it or before it. */
 export function activeCursor(): Cursor | undefined {
   const editor = activeEditor(({ uri }) => uri.scheme === 'file' || uri.scheme === CELL_SCHEME);
   return editor && { uri: editor.document.uri, line: editor.selection.active.line };
@@ -29,8 +29,22 @@ export async function activeCursorOnDisk(): Promise<Cursor | undefined> {
   return uri && { uri, line: editor?.selection.active.line ?? 0 };
 }
 
+/** The Python editor that was active last: a view of ours may stand in its place, so that no Python file is visible. */
+let last: vscode.TextEditor | undefined;
+
+export function rememberActiveFile(): vscode.Disposable {
+  const remember = (editor: vscode.TextEditor | undefined): void => {
+    const isSource = editor?.document.languageId === 'python' && !BESIDE.includes(editor.document.uri.scheme);
+    last = isSource ? editor : last;
+  };
+  remember(vscode.window.activeTextEditor);
+  return vscode.window.onDidChangeActiveTextEditor(remember);
+}
+
 function activeEditor(fits: (document: vscode.TextDocument) => boolean): vscode.TextEditor | undefined {
   const { activeTextEditor: active, visibleTextEditors: visible } = vscode.window;
-  const editors = active === undefined || BESIDE.includes(active.document.uri.scheme) ? visible : [active];
+  const isBeside = active === undefined || BESIDE.includes(active.document.uri.scheme);
+  const before = last === undefined || last.document.isClosed ? [] : [last];
+  const editors = isBeside ? [...visible, ...before] : [active];
   return editors.find(({ document }) => document.languageId === 'python' && fits(document));
 }

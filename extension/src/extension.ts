@@ -1,6 +1,7 @@
 /** Where VS Code enters: makes the parts, connects them, starts the server if the workspace is trusted. */
 
 import * as vscode from 'vscode';
+import { rememberActiveFile } from './activeFile';
 import { Server } from './client';
 import { registerCommands } from './commands';
 import { registerDebugging } from './debugging';
@@ -24,6 +25,7 @@ export function activate(context: vscode.ExtensionContext): void {
   context.subscriptions.push(
     server,
     output,
+    rememberActiveFile(),
     registerStatus(server),
     registerDocuments(server),
     registerDebugging(context),

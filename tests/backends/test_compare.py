@@ -151,9 +151,10 @@ def test_every_backend_has_a_state_and_a_way_to_install_it():
     assert states["dynascope"] == states["eager"] == "ready"
     for known in KNOWN:
         if known.missing():
-            assert states[known.name].startswith(f"missing {', '.join(known.missing())}: {known.install}")
-            assert ("release for torch" in states[known.name]) == known.follows_torch
-            with pytest.raises(UnknownBackend, match=known.install.split()[-1]):
+            series = "==" + ".".join(torch.__version__.split(".")[:2]) + '.*"'
+            command = f'pip install "{known.packages}{series}' if known.follows_torch else f"pip install {known.packages}"
+            assert states[known.name].startswith(f"missing {', '.join(known.missing())}: {command}")
+            with pytest.raises(UnknownBackend, match=known.packages.split()[-1]):
                 dynascope.compile(lambda x: x, backend=known.name)
 
 

@@ -99,6 +99,22 @@ def test_what_is_put_into_an_argument_is_no_fault_of_lazy_tensors():
 
     lazy = rows_of(noting, torch.ones(3), {})["LazyTensor"]
     assert lazy.is_missing or lazy.captured
+    assert lazy.is_sound, "the caller's dictionary is changed, as by eager"
+
+
+def test_all_that_is_lost_is_said():
+    seen = []
+
+    def step(x, log):
+        log.append(x.shape[0])
+        seen.append(x)
+        print("step", len(log))
+        return x.mul_(2)
+
+    rows = rows_of(step, torch.ones(3), [])
+    lost = "does not print what eager prints, does not change its arguments as eager does, does not change `seen`, which eager does"
+    assert lost in {proof.found for proof in rows["torch.jit.trace"].proofs}
+    assert rows["dynascope"].is_sound and (rows["LazyTensor"].is_missing or rows["LazyTensor"].is_sound)
 
 
 class Gated(nn.Module):
@@ -127,9 +143,14 @@ class Model(torch.nn.Module):
         print("inside")
         return x * 2 if x.sum() > limit else x
 
+class Scale:
+    @staticmethod
+    def twice(x):
+        return x + x
+
 @torch.compile
 def f(x):
-    return x + 1
+    return Scale.twice(x) + 1
 
 model = torch.compile(Model())
 print(model(torch.ones(3)), f(torch.ones(2)), sys.argv[1:])
@@ -153,8 +174,11 @@ def test_the_command(tmp_path):
     rows = {row["system"]: row for row in comparison["rows"]}
     assert "call 2 of the program" in {proof["call"] for proof in rows["torch.jit.trace"]["proofs"] if proof["found"]}
     assert rows["dynascope"]["is_sound"] and not rows["torch.jit.trace"]["is_sound"]
+    text = command(path, f"{path}::f").stdout
+    assert text.startswith("f, a call of eager's takes") and "x + x" in text
+    assert "captured: no" not in text, "the source of the program's class is found, as in the program"
     missing = command(path, f"{path}::nothing")
-    assert missing.returncode == 1 and "Model.forward, f" in missing.stderr
+    assert missing.returncode == 1 and "Model.forward, Scale.twice, f" in missing.stderr
     assert command(path, f"{path}").returncode == 2
 
 

@@ -72,9 +72,11 @@ def test_a_wrapper_inside_compiled_code_is_one_break():
         return wrapped(x * 2) / 2 + 0 * x.sum()
 
     plain = nn.parallel.DistributedDataParallel(Net())
-    with dynascope.expected("foreign-call"):
+    with dynascope.expected("disabled-function"):
         found = losses(wrapped, doubled)
     assert found == pytest.approx(losses(plain, lambda x: plain(x * 2) / 2 + 0 * x.sum()))
+    (reason,) = dynascope.explain(doubled)(torch.ones(4, 8)).break_reasons
+    assert reason.message.startswith("`wrapped` is a DistributedDataParallel") and "`torch.compile(wrapped)`" in reason.remedy
     assert losses(dynascope.compile(nn.parallel.DistributedDataParallel(Net()), backend="eager")) == pytest.approx(expected)
 
 
@@ -96,4 +98,5 @@ def test_sharded_modules_inside_compiled_code_are_one_kind_of_break_in_the_progr
     assert found == pytest.approx(expected)
     told = [(finding.code, finding.message) for finding in findings(recorder.report())]
     assert {code for code, _ in told} == {"disabled-function"}
+    assert {function.name for function in recorder.report().functions} == {"Sequential.forward", "Module.__call__"}
     assert all("`Net` is sharded by `fully_shard`" in message for _, message in told)

@@ -1,5 +1,7 @@
 """A value that stood on the stack at a break is named by the expression that gave it."""
 
+import copy
+
 import pytest
 from dynascope.frame.instructions import decode
 from dynascope.frame.resume import make_resume_code
@@ -27,4 +29,6 @@ def test_what_follows_an_expression_follows_all_of_it():
 
 def test_what_a_method_was_taken_from_is_the_object():
     assert in_users_words("`t.sum.__self__` and `run.__self__.hooks`", shifted.__code__) == "`t` and `run.__self__.hooks`"
+    in_a_library = copy.deepcopy.__code__
+    assert in_users_words("`forward_call.__self__.weight` has shape [4]", in_a_library) == "`self.weight` has shape [4]"
     assert in_users_words("`__stack0.sum.__self__.wait()`", rest_after_the_product()) == "`(d * 2).wait()`"

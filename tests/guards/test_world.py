@@ -241,7 +241,7 @@ def test_nothing_noted_is_kept_alive():
 def test_words():
     library = module()
     checked = Checked((vars(library), "f"), (Derived, "method"))
-    assert checked.guard.describe() == "Derived, a_library: 2 names lead where they led"
+    assert checked.guard.describe() == "Derived, a_library: nothing in them was replaced (2 names looked up)"
     library.f, kept = len, library.f  # kept alive, so that it has a name
     assert checked.guard.failure(VALUES) == "`a_library.f` is another one (the function len), and was the function f"
     assert kept is not None

@@ -60,6 +60,8 @@ async def test_fixes_are_found_and_offered(editor):
     editor.open(path)
     answer = await editor.command("dynascope.findFixes", path.as_uri())
     assert answer["fixes"] == 1 and "no break instead of 2" in answer["message"]
+    told = [report.message for reports in editor.client.progress_reports.values() for report in reports if hasattr(report, "message")]
+    assert any(words and "1 of at most 1" in words and "Leave it out" in words for words in told)
     where = types.Range(types.Position(4, 4), types.Position(4, 4))
     await editor.run(path)
     actions = await editor.actions(path, where)

@@ -142,6 +142,20 @@ class TestLenses:
         assert {lens.act.path for lens in lenses(library, "", view, "idle") if "stale" in lens.act.title} == {PATH}
 
 
+    def test_the_line_that_asks_for_a_function_has_its_lens_too(self, report):
+        """`model = torch.compile(model)` in a `main()`, or in another file than the model's."""
+        asked = Span(PATH, reports.CALL_LINE, 0, reports.CALL_LINE, 30)
+        function = dataclasses.replace(reports.forward_function(PATH), compiled_at=asked)
+        made = dataclasses.replace(report, functions=(function,))
+        titles = [lens.act.title for lens in lenses(PATH, reports.PROGRAM, view_of(made), "idle") if lens.line == reports.CALL_LINE]
+        assert titles[0].startswith("forward: 1 graph · 1 break · 1 kernel") and "1 guard" in titles
+        elsewhere = dataclasses.replace(function, compiled_at=dataclasses.replace(asked, file="/home/me/train.py"))
+        parts = by_file(dataclasses.replace(report, functions=(elsewhere,)))["/home/me/train.py"].units
+        assert [(unit.name, unit.first) for unit in parts] == [("forward", reports.CALL_LINE)]
+        decorated = dataclasses.replace(function, compiled_at=Span(PATH, 8, 1, 8, 14))
+        assert len(by_file(dataclasses.replace(report, functions=(decorated,)))[PATH].units) == 1
+
+
 def test_every_lens_is_among_the_actions_of_its_line(report):
     view = view_of(report)
     for lens in lenses(PATH, reports.PROGRAM, view, "idle"):

@@ -550,6 +550,23 @@ class ShardedLayer(Reason):
         )
 
 
+@dataclass(frozen=True)
+class AveragedModule(Reason):
+    """A DistributedDataParallel, called inside of what is compiled."""
+
+    code: ClassVar[str] = "disabled-function"
+    module: str
+
+    def message(self) -> str:
+        return f"`{self.module}` is a DistributedDataParallel: what it does around its module is for all ranks at once."
+
+    def remedy(self) -> str:
+        return (
+            f"Compile it itself (`torch.compile({self.module})`) and not what calls it: then the module inside is compiled, which here "
+            "runs as it was written."
+        )
+
+
 LAYER_RUNS = "Nothing is wrong: the layer runs as it was written, what is around it is compiled."
 SUBCLASS_REMEDIES = {
     "DTensor": lambda text: (

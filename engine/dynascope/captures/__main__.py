@@ -40,6 +40,7 @@ def main() -> int:
         print(f"dynascope: `{wanted}` of {file} was not called. Functions called: {known}.", file=sys.stderr)
         return 1
     del dynascope.compile
+    sys.modules["__main__"] = noted.as_module()
     comparison = compare_calls(noted.target, noted.calls)
     forms = {
         "text": lambda each: comparison_text(each, width=int(width)),
@@ -62,6 +63,13 @@ class Calls:
         self.calls: list[Any] = []
         self.seen: set[str] = set()
         self.target: Any = None
+        self.globals: dict[str, Any] = {}
+
+    def as_module(self) -> types.ModuleType:
+        """The program as the module that it was while it ran: who looks for the source of one of its classes asks for that."""
+        program = types.ModuleType("__main__")
+        vars(program).update(self.globals)
+        return program
 
     def run(self, file: str, arguments: list[str]) -> None:
         sys.argv = [file, *arguments]
@@ -104,7 +112,7 @@ class Calls:
         is_module = positional and isinstance(positional[0], nn.Module) and code.co_name == "forward"
         target = positional.pop(0) if is_module else _function_of(code)
         if self.target is None:
-            self.target, self.wanted = target, code.co_qualname
+            self.target, self.wanted, self.globals = target, code.co_qualname, frame.f_globals
         if target is self.target and target is not None:
             number = len(self.calls) + 1
             self.calls.append(Call(tuple(positional), keywords, f"call {number} of the program").copied())

@@ -138,22 +138,25 @@ def _observed(function: Callable, call: Call, code: CodeType | None) -> Observed
 
 
 def difference(found: Observed, expected: Observed) -> str | None:
-    """How the first differs from what eager does, in a few words; None where it does not. Errors are words of their own."""
+    """All in which the first differs from what eager does, in a few words; None where it does not. Errors are words of their own."""
     if expected.error is not None:
         if found.error is None:
             return f"gives a result where eager raises {type(expected.error).__name__}"
         return None
     if found.error is not None:
         return None
+    return ", ".join(_differences(found, expected)) or None
+
+
+def _differences(found: Observed, expected: Observed) -> Iterator[str]:
     if not _same(found.result, expected.result):
-        return _how(found.result, expected.result)
+        yield _how(found.result, expected.result)
     if not same_words(found.printed, expected.printed):
-        return "does not print what eager prints" if not found.printed else "prints other words"
+        yield "does not print what eager prints" if not found.printed else "prints other words"
     if not _same(found.after, expected.after):
-        return "does not change its arguments as eager does"
+        yield "does not change its arguments as eager does"
     if missed := sorted(expected.changed - found.changed):
-        return f"does not change {' and '.join(f'`{each}`' for each in missed[:2])}{' and more' * (len(missed) > 2)}, which eager does"
-    return None
+        yield f"does not change {' and '.join(f'`{each}`' for each in missed[:2])}{' and more' * (len(missed) > 2)}, which eager does"
 
 
 def _same(a: Any, b: Any) -> bool:

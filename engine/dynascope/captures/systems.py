@@ -5,6 +5,7 @@ LazyTensor is asked for too: where torch carries its backend no longer, the reas
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,15 +87,16 @@ def by_lazy_tensors(function: Callable, call: Call) -> Capture:
     import torch._lazy.metrics
 
     def run(*arguments: Any, **keywords: Any) -> Any:
-        lazy = pytree.tree_map(lambda v: v.to("lazy") if isinstance(v, torch.Tensor) else v, (arguments, keywords))
-        leaves = zip(pytree.tree_leaves((arguments, keywords)), pytree.tree_leaves(lazy), strict=True)
-        tensors = [(given, other, other._version) for given, other in leaves if isinstance(given, torch.Tensor)]
-        result = function(*lazy[0], **lazy[1])
+        given: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
+        lazily = functools.partial(_lazily, given)
+        arguments, keywords = _with_tensors(arguments, lazily), _with_tensors(keywords, lazily)
+        result = function(*arguments, **keywords)
         texts[:] = _lazy_text(result)
-        for given, other, version in tensors:
-            if other._version != version:
-                given.data.copy_(other.detach().cpu())
-        return pytree.tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, result)
+        for real, lazy, version in given.values():
+            if lazy._version != version:
+                real.data.copy_(lazy.detach().cpu())
+        real_of = {id(lazy): real for real, lazy, _ in given.values()}
+        return _with_tensors((result, arguments, keywords), lambda tensor: real_of.get(id(tensor), tensor.cpu()))[0]
 
     if isinstance(function, nn.Module):
         function.to("lazy")
@@ -102,6 +104,27 @@ def by_lazy_tensors(function: Callable, call: Call) -> Capture:
     copied = call.copied()
     run(*copied.arguments, **copied.keywords)
     return Capture(run, tuple(texts), ("noted anew at every call: operators wait until a value is read",))
+
+
+def _lazily(given: dict[int, tuple[torch.Tensor, torch.Tensor, int]], tensor: torch.Tensor) -> torch.Tensor:
+    """The lazy tensor of one that was given, the same each time."""
+    if id(tensor) not in given:
+        lazy = tensor.to("lazy")
+        given[id(tensor)] = tensor, lazy, lazy._version
+    return given[id(tensor)][1]
+
+
+def _with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Lists and dictionaries stay the objects that they are: what a function puts into one of its caller's is seen there."""
+
+    def changed(each: Any) -> Any:
+        if type(each) is list:
+            each[:] = [_with_tensors(item, change) for item in each]
+        elif type(each) is dict:
+            each.update({key: _with_tensors(item, change) for key, item in each.items()})
+        return change(each) if isinstance(each, torch.Tensor) else each
+
+    return pytree.tree_map(changed, value, is_leaf=lambda each: type(each) in (list, dict))
 
 
 def _lazy_text(result: Any) -> list[str]:

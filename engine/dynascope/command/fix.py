@@ -128,10 +128,10 @@ def _patched_path(file: str) -> str:
 
 
 def _teller(options: argparse.Namespace) -> Any:
-    """What is being tried, where somebody looks on."""
-    if options.json or not sys.stderr.isatty():
+    """What is being tried, where somebody looks on: at a terminal, or in an editor, which gives the texts."""
+    if not options.texts and (options.json or not sys.stderr.isatty()):
         return lambda words: None
-    return lambda words: print(f"dynascope: trying {words}", file=sys.stderr)
+    return lambda words: print(f"dynascope: trying {words}", file=sys.stderr, flush=True)
 
 
 def _complain(words: str, code: int) -> int:

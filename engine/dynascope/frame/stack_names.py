@@ -23,6 +23,10 @@ SLOT_AND_PARTS = re.compile(SLOT.pattern + r"(\[[^\]]*\]|\.\w+)*")
 REDUCED = re.compile(r"(\.__reduce__\(\)(\[\d+\])*)+")
 OF_METHOD = re.compile(r"\.\w+\.__self__\b")
 """What a method was taken from, as a part of the value `x.method`."""
+OF_BOUND = re.compile(r"\b\w+\.__self__\b")
+"""The same of a method that a library's function holds under a name of its own: to who called it that object is `self`."""
+IN_BETWEEN = "a value in between"
+"""What has no name in the program."""
 PRIMARY = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.Dict, ast.Set, ast.ListComp)
 """Expressions that `.name` can follow as they are."""
 COLLECTS = ("BUILD_LIST", "BUILD_SET", "BUILD_MAP")
@@ -37,10 +41,10 @@ def in_users_words(text: str, code: CodeType) -> str:
     unchanged."""
     text = REDUCED.sub("", text)
     origin = resume_origin(code)
+    if not is_user_file(code.co_filename if origin is None else origin.root.co_filename):
+        return OF_BOUND.sub("self", OF_METHOD.sub("", SLOT_AND_PARTS.sub(IN_BETWEEN, text)))
     if origin is None or SLOT.search(text) is None:
         return OF_METHOD.sub("", text)
-    if not is_user_file(origin.root.co_filename):
-        return OF_METHOD.sub("", SLOT_AND_PARTS.sub("a value in between", text))
     instructions = decode(origin.root)
     depth = depths(instructions)
 
@@ -52,7 +56,7 @@ def in_users_words(text: str, code: CodeType) -> str:
         named = named or _of_comprehension(origin.root, producer) or _formatted(origin.root, instructions, producer)
         found = named or _text(origin.root, producer)
         if not found:
-            return "a value in between"
+            return IN_BETWEEN
         return found if text[match.end() : match.end() + 1] not in (".", "[") or _is_primary(found) else f"({found})"
 
     return OF_METHOD.sub("", SLOT.sub(words, text))

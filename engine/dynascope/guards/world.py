@@ -80,10 +80,11 @@ class WorldIs(Predicate):
         titles = sorted({_title(space) for space, _ in self.spaces})
         left = len(titles) - 4
         shown = ", ".join(titles[:4]) + (f" and {left} other{'s' if left > 1 else ''}" if left > 0 else "")
-        return f"{shown}: {count} {'names lead' if count != 1 else 'name leads'} where {'they' if count != 1 else 'it'} led"
+        inside = "in them" if len(titles) > 1 else "in it"
+        return f"{shown}: nothing {inside} was replaced ({count} name{'s' if count != 1 else ''} looked up)"
 
     def failure(self, expression: str) -> str:
-        return next((f"`{place}` {what}" for place, what in self._changes()), "the names of libraries lead where they led")
+        return next((f"`{place}` {what}" for place, what in self._changes()), "nothing that was looked up was replaced")
 
     def changed(self) -> tuple[str, bool]:
         """The name that leads elsewhere now, and whether it is new."""

@@ -257,11 +257,13 @@ def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tu
     """Of each finding the first fix that holds alone; one that mends several findings is tried once."""
     known: dict[tuple[str, Fix], tuple[Proof, Fix] | None] = {}
     found: dict[tuple[str, Fix], ProvedFix] = {}
+    most = len({(file, fix) for file, offer in wanted for fix in offer.fixes})
     for file, offer in wanted:
         for fix in offer.fixes:
             key = file, fix
             if key not in known:
-                search.tell(f"{Path(file).name}:{offer.finding.span.line if offer.finding.span else 0}: {fix.title}")
+                place = f"{Path(file).name}:{offer.finding.span.line if offer.finding.span else 0}"
+                search.tell(f"{len(known) + 1} of at most {most}, {place}: {fix.title}")
                 proved = search.proved(state, [(file, fix, offer.finding)], _count_of(offer.finding))
                 known[key] = (proved[0], _whole(file, fix, state, proved[1])) if proved else None
             held = known[key]

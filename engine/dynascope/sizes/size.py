@@ -56,6 +56,10 @@ class Scope:
         root = self.roots[name]
         return Size(exact.of_root(root), hint, self)
 
+    def of(self, name: str) -> Size:
+        """The number of a name that has one."""
+        return Size(exact.of_root(self.roots[name]), self.hints[name], self)
+
     def pinned(self, count: int | None = None) -> frozenset[str]:
         """Roots that are relied on to be what they are now, by the first `count` relations or all."""
         constants = (relation for relation, _ in islice(self.log, count) if isinstance(relation.right, (int, float)))

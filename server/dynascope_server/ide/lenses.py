@@ -3,6 +3,7 @@
 line 1:   Dynascope: compile and run | 2 functions · 3 graphs · 1 break · 4 kernels
 line 12:  2 graphs · 1 break · 3 kernels | show compiled kernel | 5 guards | variant 2 of 3 · x f32[2, 5]
 line 30:  inlined into step | show compiled kernel | 2 guards
+line 41:  Model.forward: 1 graph · 3 kernels | ...                  model = torch.compile(model)
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _look_acts(view: FileView, unit: Unit, function: FunctionFact) -> Iterator[A
         title = f"inlined into {function.name}"
         kernels, guards = _kernels_on(view, unit), _guards_on(view, unit)
     else:
-        title = _function_summary(view, function)
+        title = f"{function.name}: " * unit.is_elsewhere + _function_summary(view, function)
         title = f"{LIVE} · {title}" if function.identifier in view.live else title
         kernels = len(kernels_of(view.shown, function))
         guards = sum(len(entry.guards) for entry in function.entries)

@@ -1,6 +1,7 @@
-"""The functions of a file that are part of compiled code: compiled themselves, inlined into one, or a line that compiles a library's.
+"""The functions of a file that are part of compiled code: compiled themselves, inlined into one, or a line that compiles one.
 
 units(report, shown)["model.py"]  ->  (Unit("GPT.forward", f0, line 86), Unit("Block.forward", f0, line 70, inlined), ...)
+units(report, shown)["train.py"]  ->  (Unit("GPT.forward", f0, line 12),)          `model = torch.compile(model)`
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ class Unit:
     last: int
     is_inlined: bool = False
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the function has lines of its own in the program, and these are not they."""
+        span = self.function.span
+        return not self.is_inlined and is_user_file(span.file) and (self.file, self.first) != (span.file, span.line)
+
 
 def units(report: CompileReport, shown: CompileReport) -> dict[str, tuple[Unit, ...]]:
     """By file, in the order of lines. `shown` is the report with one variant of each function."""
@@ -33,6 +40,8 @@ def units(report: CompileReport, shown: CompileReport) -> dict[str, tuple[Unit, 
     for function in report.functions:
         unit = _own_unit(function)
         found[unit.file, unit.first, unit.name] = unit
+    for unit in filter(None, map(_asking_unit, report.functions)):
+        found.setdefault((unit.file, unit.first, unit.name), unit)
     for unit in _inlined(shown):
         found.setdefault((unit.file, unit.first, unit.name), unit)
     by_file: dict[str, list[Unit]] = defaultdict(list)
@@ -46,6 +55,16 @@ def _own_unit(function: FunctionFact) -> Unit:
     if is_user_file(span.file):
         return Unit(function.name, function, span.file, span.line, span.last_line)
     place = function_line(function)
+    return Unit(function.name, function, place.file, place.line, place.last_line)
+
+
+def _asking_unit(function: FunctionFact) -> Unit | None:
+    """The line that asked for a function that has lines of its own; a decorator is one of these."""
+    span, place = function.span, function.compiled_at
+    if place is None or not is_user_file(span.file) or not is_user_file(place.file):
+        return None
+    if place.file == span.file and span.line <= place.line <= span.last_line:
+        return None
     return Unit(function.name, function, place.file, place.line, place.last_line)
 
 

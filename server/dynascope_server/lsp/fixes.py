@@ -11,8 +11,10 @@ import logging
 import os
 import signal
 import subprocess
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dynascope_server.ide.fixes import Fixes, Offer, offers_at, read_fixes, told
 from dynascope_server.interpreter import find_interpreter, program_environment
@@ -29,6 +31,8 @@ LIMIT_SECONDS = 600.0
 """For all that is tried of one program; each run of it has a limit of its own."""
 LAST_SECONDS = 300.0
 """For what is being tried then."""
+TRYING = "dynascope: trying "
+"""How the engine begins a line about what it tries."""
 
 
 @dataclass(slots=True)
@@ -82,8 +86,13 @@ class FixSearches:
         progress = ProgressBar(server, search.token, f"Dynascope: proving fixes of {os.path.basename(program)}")
         progress.report("running it with and without each edit")
         texts = {file: server.text_of(file) for file in server.session.texts_of(program) or [program]}
+        loop = asyncio.get_running_loop()
+
+        def tell(words: str) -> None:
+            loop.call_soon_threadsafe(progress.report, words)
+
         try:
-            code, written, errors = await asyncio.to_thread(self._run, search, command, environment, program, texts)
+            code, written, errors = await asyncio.to_thread(self._run, search, command, environment, program, texts, tell)
         finally:
             del self._going[program]
             progress.end("")
@@ -94,8 +103,7 @@ class FixSearches:
         try:
             found = read_fixes(json.loads(written))
         except (ValueError, KeyError, TypeError):
-            last = errors.decode(errors="replace").strip().splitlines()
-            raise Refused(f"Fixes could not be looked for: {last[-1] if last else f'exit code {code}'}") from None
+            raise Refused(f"Fixes could not be looked for: {errors[-1] if errors else f'exit code {code}'}") from None
         self._found[program] = found
         message = told(found)
         server.tell("information", f"Dynascope: {message}")
@@ -135,8 +143,15 @@ class FixSearches:
         return command, environment
 
     def _run(
-        self, search: _Search, command: list[str], environment: dict[str, str], program: str, texts: dict[str, str]
-    ) -> tuple[int, bytes, bytes]:
+        self,
+        search: _Search,
+        command: list[str],
+        environment: dict[str, str],
+        program: str,
+        texts: dict[str, str],
+        tell: Callable[[str], None],
+    ) -> tuple[int, bytes, list[str]]:
+        """Its exit code, what it wrote, and its complaints; what it tries is told at once."""
         search.process = subprocess.Popen(
             command,
             cwd=self._server.folder_of(program),
@@ -146,10 +161,25 @@ class FixSearches:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        complaints: list[str] = []
+        stream, search.process.stderr = search.process.stderr, None  # read as it comes, so not by `communicate`
+        reader = threading.Thread(target=_read, args=(stream, tell, complaints), daemon=True)
+        reader.start()
         try:
-            written, errors = search.process.communicate(json.dumps(texts).encode(), timeout=LIMIT_SECONDS + LAST_SECONDS)
+            written, _ = search.process.communicate(json.dumps(texts).encode(), timeout=LIMIT_SECONDS + LAST_SECONDS)
         except subprocess.TimeoutExpired:
             search.end()
             search.is_late = True
-            written, errors = search.process.communicate()
-        return search.process.returncode, written, errors
+            written, _ = search.process.communicate()
+        reader.join()
+        return search.process.returncode, written, complaints
+
+
+def _read(stream: IO[bytes], tell: Callable[[str], None], complaints: list[str]) -> None:
+    with stream:
+        for line in stream:
+            words = line.decode(errors="replace").rstrip()
+            if words.startswith(TRYING):
+                tell(words.removeprefix(TRYING))
+            elif words:
+                complaints.append(words)

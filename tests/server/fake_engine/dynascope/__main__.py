@@ -6,6 +6,7 @@ import os
 import runpy
 import shutil
 import sys
+import time
 import traceback
 
 WAY = os.environ.get("FAKE_ENGINE", "")
@@ -41,6 +42,8 @@ def main():
 
 
 def find_fixes(file, texts):
+    print(f"dynascope: trying 1 of at most 1, {os.path.basename(file)}:5: Leave it out", file=sys.stderr, flush=True)
+    time.sleep(0.3)
     """Every line that prints goes."""
     if WAY == "unusable":
         sys.exit("There is no torch here.")
