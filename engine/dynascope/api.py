@@ -405,9 +405,11 @@ def compile_again(target: Callable, options: Options | None) -> Callable:
 
 
 def _averaging_gradients(target: Any) -> Any:
-    """The target itself where it is a DistributedDataParallel, which wraps a module; else None."""
+    """The target itself where it is a DistributedDataParallel, which wraps a module; else None. `isinstance` of an abstract class
+    would ask a metaclass of the program's for its `__hash__`."""
     parallel = sys.modules.get("torch.nn.parallel.distributed")
-    return target if parallel is not None and isinstance(target, parallel.DistributedDataParallel) else None
+    is_one = parallel is not None and any(base is parallel.DistributedDataParallel for base in type(target).__mro__)
+    return target if is_one else None
 
 
 def compile_calls(module: Any, options: Options, asked_at: AskedAt) -> None:

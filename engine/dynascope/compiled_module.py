@@ -6,12 +6,12 @@ import functools
 import inspect
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.nn.utils import _named_member_accessor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from dynascope.configuration import Options
 from dynascope.frame import hook
@@ -221,7 +221,8 @@ def kept_out(original: torch.nn.Module, disable: Callable[[Callable], Callable])
     return _class_over(type(original), DisabledModule, disable)(original, None, None)
 
 
-_classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
+_classes = WeakIdKeyDictionary()
+"""By identity: a metaclass may have an `__eq__` or `__hash__` of the program's."""
 
 
 def class_for(cls: type[torch.nn.Module]) -> type[CompiledModule]:

@@ -60,8 +60,8 @@ def inserted(x):
 
 
 def named_results(x):
-    made, other = torch.return_types.max((x, x + 1)), torch.return_types.qr([2 * x, None])
-    return made.values + made.indices, made, other, other.R, type(torch.max(x, 0))([x, x])
+    made, other = torch.return_types.max((x, x + 1)), torch.return_types.sort([2 * x, None])
+    return made.values + made.indices, made, other, other.indices, type(torch.max(x, 0))([x, x])
 
 
 def factories(x):

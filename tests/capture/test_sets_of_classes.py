@@ -7,7 +7,7 @@ import operator
 
 import pytest
 import torch
-from dynascope import compile
+from dynascope import compile, expected
 from harness import graphs_of
 from torch import nn
 
@@ -39,6 +39,7 @@ def kept():
     pass
 
 
+X = torch.ones(2)
 HELD = {nn.Linear, float, Kind.FIRST, (int, 2), kept, len, operator.add, torch.float32, torch.relu, None, 1.0}
 ASKED = (nn.Linear, nn.ReLU, float, int, Kind.FIRST, Kind.SECOND, (int, 2), (int, 3), kept, len, max, operator.add, torch.float32,
          torch.float64, torch.relu, torch.sin, None, 1, True, 2)  # fmt: skip
@@ -108,3 +109,42 @@ def test_a_number_is_not_taken_for_another_of_its_worth():
         held.add(item)
         assert mine(torch.zeros(1))[1:] == (type(item), True)
     assert len(made) == 3
+
+
+class Odd(type):
+    """No class of it may be compared or looked up."""
+
+    def __eq__(cls, other):
+        raise ZeroDivisionError
+
+    def __hash__(cls):
+        raise ZeroDivisionError
+
+
+class Unhashed(type):
+    def __eq__(cls, other):
+        return True
+
+
+@pytest.mark.parametrize("kind", [Odd, Unhashed])
+def test_nobody_compares_the_classes_of_a_metaclass(kind):
+    class Scale(metaclass=kind):
+        by = 3
+
+        def apply(self, x):
+            return x * self.by
+
+    class Layer(nn.Module, metaclass=kind):
+        by = 1
+
+        def forward(self, x):
+            return x + self.by
+
+    layer = Layer()
+    functions = (lambda x, scale: scale.apply(x), lambda x, scale: Scale().apply(x), lambda x, scale: x * Scale.by,
+                 lambda x, scale: x * 3 if isinstance(scale, Scale) else x, lambda x, scale: layer(x * 3) - 1)  # fmt: skip
+    for function in functions:
+        with expected("foreign-value"):
+            assert torch.equal(compile(function, backend="eager")(X, Scale()), X * 3)
+    with expected("foreign-value"):
+        assert torch.equal(compile(layer, backend="eager")(X), X + 1)

@@ -45,7 +45,8 @@ def test_truth_values_and_complex_numbers_have_room_for_all(dtype):
 
 def test_complex_numbers_among_real_tensors_change_types_as_in_eager():
     def function(x):
-        return torch.addcmul(x, x, x, value=2 + 0j), torch.addcdiv(x, x, x, value=2 + 0j), x == 1 + 0j, x != 1j
+        given = torch.nn.functional.threshold(x, 1 + 0j, 2 + 0j)
+        return torch.addcmul(x, x, x, value=2 + 0j), torch.addcdiv(x, x, x, value=2 + 0j), x == 1 + 0j, x != 1j, given
 
     x = torch.tensor([1.0, 2.0])
     for ours, eagers in zip(dynascope.compile(function)(x), function(x), strict=True):

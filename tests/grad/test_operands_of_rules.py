@@ -129,7 +129,7 @@ LEFT_TO_CAPTURE = {
     "index": 10, "index_put": 31, "embedding": 6, "avg_pool2d": 1, "im2col": 1, "layer norm": 7, "batch norm": 21,
     "group norm": 15, "nearest": 1, "bilinear": 4,
 }  # fmt: skip
-"""How many calls that the library refuses a rule lets pass."""
+"""How many calls that the library refuses a rule lets pass at most: a newer one refuses fewer."""
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -148,7 +148,7 @@ def test_each_takes_what_the_library_takes(name):
                 left += mine is not None
             elif (name, at, other) not in ONLY_THE_LIBRARY_TAKES:
                 assert mine == theirs, f"operand {at} {other}"
-    assert left == LEFT_TO_CAPTURE.get(name, 0)
+    assert left <= LEFT_TO_CAPTURE.get(name, 0)
 
 
 def test_most_of_them_have_rules():

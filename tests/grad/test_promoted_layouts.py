@@ -96,8 +96,12 @@ def test_a_complex_operand_keeps_how_exact_the_tensor_is(dtype):
         return x * (1 + 2j), x * zero_dimensions
 
     x, zero_dimensions = torch.ones(2, dtype=dtype), torch.tensor(1 + 2j)
+    try:
+        wanted = program(x, zero_dimensions)
+    except NotImplementedError as error:  # since torch 2.14 for bfloat16
+        pytest.skip(str(error))
     found = dynascope.compile(program)(x, zero_dimensions)
-    assert [each.dtype for each in found] == [each.dtype for each in program(x, zero_dimensions)]
+    assert [each.dtype for each in found] == [each.dtype for each in wanted]
 
 
 def test_complex_numbers_are_of_the_default_type():

@@ -170,10 +170,32 @@ def test_what_an_input_held_before_it_was_changed_is_kept():
     close(run(compiled), run(counted))
 
 
-@pytest.mark.parametrize("make", [lambda x: x * 1, lambda x: torch.zeros(200, 200, 3)], ids=["with a history", "large"])
-def test_what_cannot_be_run_again_is_one_clear_error(make):
+def rewritten(x, w):
+    return x.mul_(w).add(x[:2].sin_().sum()).pow(3).sum()
+
+
+def replaced(x, w):
+    return (x.sum() + w).pow(3).sum() + x.copy_(w * w).mul(w).sum()
+
+
+@pytest.mark.parametrize("function", [rewritten, replaced])
+@pytest.mark.parametrize("make", [torch.sin, lambda a: (torch.cat([a, a * 2]) + 0)[1:4], lambda a: a.sin().view(3, 1).squeeze(1)])
+def test_through_an_input_that_was_written(function, make):
+    """What it held, and the history that it had, are kept: both of what lies before the region and of the region itself."""
+
+    def run(function):
+        a, w = torch.tensor([0.3, 0.5, 0.8], requires_grad=True), torch.tensor([2.0, 0.7, 1.1], requires_grad=True)
+        x = make(a)
+        first = torch.autograd.grad(function(x, w), [a, w], create_graph=True)
+        sum(slope.pow(2).sum() for slope in first).backward()
+        return [x, *first, a.grad, w.grad]
+
+    close(run(dynascope.compile(function)), run(function))
+
+
+def test_what_cannot_be_run_again_is_one_clear_error():
     x = torch.ones(3, requires_grad=True)
-    y = dynascope.compile(counted)(x, make(x))
+    y = dynascope.compile(counted)(x, torch.zeros(200, 200, 3))
     with pytest.raises(RuntimeError, match="changes its input `total` in place"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
 

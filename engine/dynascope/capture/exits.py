@@ -23,7 +23,7 @@ from typing import Any
 
 from dynascope.capture.frames import Frame, span_of
 from dynascope.capture.region import CodeRegion
-from dynascope.capture.values import CellValue, NullValue, TensorValue, Value
+from dynascope.capture.values import CellValue, ConditionValue, NullValue, TensorValue, Value
 from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Instruction, decode
@@ -268,11 +268,7 @@ class StepWriter:
         instructions.extend(writer.instructions)
 
     def write_instruction(self, writer: CodeBuilder, run: Instruction) -> None:
-        if (
-            run.operation.startswith("POP_JUMP_IF")
-            and RUNNING.jumps_need_bool
-            and isinstance(self.state.stack[-1], TensorValue)
-        ):
+        if run.operation in TAKE_BOOL and RUNNING.jumps_need_bool and isinstance(self.state.stack[-1], (TensorValue, ConditionValue)):
             with writer.protected_by(run.handler):
                 writer.emit("TO_BOOL")
         if run.is_method:
@@ -362,6 +358,10 @@ class StepWriter:
                 place, dimensions = LocalSource(name), self.state.varying[parameter.name]
                 places = [place] if dimensions is None else [ExtentSource(place, "size", d) for d in dimensions]
                 region.varying.update(places)
+
+
+TAKE_BOOL = ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT")
+"""Since 3.13 these ask no object for its truth: what is not True is False."""
 
 
 class NoTable:

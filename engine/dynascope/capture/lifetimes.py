@@ -68,8 +68,8 @@ def _has_finaliser(thing: Any) -> bool:
 
 
 def _can_be_noticed(thing: Any) -> bool:
-    """By its type alone: `isinstance` asks the program's objects for their `__class__`."""
-    if type(thing) not in CONTAINERS:
+    """By its type alone: `isinstance` asks the program's objects for their `__class__`, `in` a metaclass for its `__eq__`."""
+    if not any(type(thing) is container for container in CONTAINERS):
         return not issubclass(type(thing), PLAIN)
     held = thing.values() if type(thing) is dict else thing
     return any(not issubclass(type(each), (*PLAIN, *CONTAINERS)) for each in held)

@@ -27,7 +27,7 @@ from dynascope.capture.distributed_values import is_distributed, is_mesh, is_pla
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import loop_turns, outside_iterators
-from dynascope.capture.protocols.classes import is_like_plain, lookup
+from dynascope.capture.protocols.classes import is_like_plain, lookup, refuse_own_comparisons
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
@@ -149,6 +149,7 @@ class Outside:
         kind = type(object)
         if kind is LAZY_IMPORT:
             raise Break(FirstImport(source.expression(), "it is imported lazily, at its first use"))
+        refuse_own_comparisons(self.machine, kind)
         if kind in LITERAL_TYPES:
             return self._literal(object, source)
         rule = EXACT_RULES.get(kind)

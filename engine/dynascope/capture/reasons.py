@@ -374,6 +374,22 @@ class ForeignValue(Reason):
 
 
 @dataclass(frozen=True)
+class ClassComparesItself(Reason):
+    """Types are compared and looked up everywhere in a capture. The page is that of `foreign-value`."""
+
+    code: ClassVar[str] = "foreign-value"
+    type_name: str
+    metaclass: str
+    operation: str
+
+    def message(self) -> str:
+        return f"`{self.operation}` works on a {self.type_name}, of whose class `{self.metaclass}` says what it is equal to."
+
+    def remedy(self) -> str:
+        return f"Leave out `__eq__` and `__hash__` of `{self.metaclass}`, and compare its classes in a method with a name of its own."
+
+
+@dataclass(frozen=True)
 class TextOfTensor(Reason):
     """What a tensor holds, as text. The page is that of `foreign-value`."""
 

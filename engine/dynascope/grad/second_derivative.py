@@ -50,7 +50,9 @@ def strongly(tensor: Any) -> Any:
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone(memory_format=torch.preserve_format)
+    """With the history that the tensor has before it is written: afterwards nothing else leads there."""
+    with torch.enable_grad():
+        return tensor.clone(memory_format=torch.preserve_format)
 
 
 def not_copied(tensor: torch.Tensor) -> None:
@@ -88,7 +90,7 @@ def _obstacle(pair: GradPair, rewritten: tuple[int, ...]) -> str:
     for index in rewritten:
         facts = pair.program.inputs[index]
         assert isinstance(facts, InputFacts)
-        if facts.requires_grad or facts.layout.byte_count > LARGEST_COPY:  # a copy leads to no history
+        if facts.layout.byte_count > LARGEST_COPY:
             return f"it changes its input `{pair.program.names[index]}` in place"
     return ""
 
@@ -132,7 +134,8 @@ def differentiate_again(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[
     mutated = {mutation.input for mutation in pair.mutations}
     inputs = _inputs(pair, keeping, ctx, saved, mutated)
     with torch._C.DisableTorchFunction(), program.state():
-        copies = [_copy(value, index in mutated) for index, value in enumerate(inputs)]
+        came = [_alike(value) for value in inputs]
+        copies = [value.clone() if index in mutated else value for index, value in enumerate(came)]
         results = _run(pair, keeping, ctx, copies)
         wanted = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and value.requires_grad]
         pairs = [
@@ -141,7 +144,7 @@ def differentiate_again(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[
         used = [(output, grad) for output, grad in pairs if grad is not None and output.requires_grad]
         found = torch.autograd.grad(
             [output for output, _ in used],
-            [copies[i] for i in wanted],
+            [came[i] for i in wanted],
             [grad for _, grad in used],
             create_graph=True,
             allow_unused=True,
@@ -180,13 +183,9 @@ def _inputs(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], mutate
     return inputs
 
 
-def _copy(value: Any, is_mutated: bool) -> Any:
+def _alike(value: Any) -> Any:
     """Another tensor with the same history, so that gradients are taken by what came into this region."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    if is_mutated:
-        return value.clone()
-    return value.view_as(value) if value.requires_grad else value
+    return value.view_as(value) if isinstance(value, torch.Tensor) and value.requires_grad else value
 
 
 def _run(pair: GradPair, keeping: Keeping, ctx: Any, inputs: list[Any]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from dynascope.grad.tape import Layout, Sizes, Value, contiguous_strides
+from dynascope.meta_kernels.quiet_torch import complex_beside
 from dynascope.sizes import Size, hints_of, is_constant, known, known_by_now, same
 
 
@@ -211,7 +212,7 @@ def promoted(operands: Sequence[Any]) -> torch.dtype:
         else:
             kind = operand.kind if isinstance(operand, Size) else type(operand)
             rank, dtype = 2, _NUMBER_DTYPES.get(kind) or torch.get_default_dtype()
-            dtype = dtype.to_complex() if kind is complex else dtype
+            dtype = complex_beside(dtype) if kind is complex else dtype
         present = dtypes[rank]
         dtypes[rank] = dtype if present is None else _common(present, dtype)
     return functools.reduce(_combine, dtypes[1:], dtypes[0])  # type: ignore[arg-type, return-value]

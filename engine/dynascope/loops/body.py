@@ -76,7 +76,7 @@ class BodyBuilder:
         return Scalar(self, self.append(operation), operation.dtype)
 
     def constant(self, value: bool | int | float, dtype: torch.dtype) -> Scalar:
-        if not holds(dtype, value):
+        if isinstance(value, complex) or not holds(dtype, value):
             raise Refused(f"{value} as {short_name(dtype)}, which cannot hold it")
         return self.scalar(Constant(dtype, (), self.origin, _as_dtype(value, dtype)))
 

@@ -196,7 +196,15 @@ def _join(a: Any, b: Any) -> torch.Tensor | int | float:
 
 def _dtype_of_number(number: Any) -> torch.dtype:
     default = torch.get_default_dtype()
-    return {bool: torch.bool, int: torch.int64, complex: default.to_complex()}.get(type(number), default)
+    return {bool: torch.bool, int: torch.int64, complex: complex_beside(default)}.get(type(number), default)
+
+
+@functools.cache
+def complex_beside(default: torch.dtype) -> torch.dtype:
+    """The type of complex numbers while `default` is the default type. Where that is bfloat16, `to_complex()` says another one than
+    torch computes in."""
+    with torch._C._DisableTorchDispatch():  # a recording would take the question for an operator of the program's
+        return torch.result_type(torch.zeros((), dtype=torch.int64), 1j)
 
 
 @functools.cache

@@ -55,7 +55,13 @@ from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.attributes import PYBIND_METHOD, of_constant, special
-from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
+from dynascope.capture.protocols.classes import (
+    MISSING,
+    has_own_method,
+    has_python_method,
+    lookup,
+    refuse_own_comparisons,
+)
 from dynascope.capture.reasons import (
     DataDependentValue,
     DebuggerCall,
@@ -131,6 +137,8 @@ def call_instance(machine: Machine, instance: InstanceValue, arguments: Argument
 def call_constant(machine: Machine, function: ConstantValue, arguments: Arguments, keywords: Keywords) -> Any:
     """A class, a C function, a torch operation, or a bound method of a known object."""
     thing = function.value
+    if issubclass(type(thing), type):
+        refuse_own_comparisons(machine, thing)
     if type(thing) is PYBIND_METHOD and thing.__func__ in MEANINGS:  # what binds it has no hash
         thing = thing.__func__
     is_either = either_of.are_among((*arguments, *keywords.values()))

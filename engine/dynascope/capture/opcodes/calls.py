@@ -6,6 +6,7 @@ from typing import Any
 
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
+from dynascope.capture.opcodes.operators import unary_of_top
 from dynascope.capture.protocols import items
 from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.values import NULL, TupleValue, Value
@@ -52,15 +53,14 @@ def call_function_ex(machine: Machine, frame: Frame, instruction: Instruction) -
 
 @operation("CALL_INTRINSIC_1")
 def call_intrinsic(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    from dynascope.capture.protocols.operators import UNARY, unary
     from dynascope.capture.reasons import UnsupportedInstruction
     from dynascope.capture.signals import Break
 
+    if instruction.value == "INTRINSIC_UNARY_POSITIVE":
+        return unary_of_top(machine, frame, "UNARY_POSITIVE")
     value = frame.pop()
     if instruction.value == "INTRINSIC_LIST_TO_TUPLE":
         return TupleValue(tuple(value.items))
-    if instruction.value == "INTRINSIC_UNARY_POSITIVE":
-        return unary(machine, UNARY["UNARY_POSITIVE"], value)
     if instruction.value == "INTRINSIC_STOPITERATION_ERROR":
         if issubclass(value.python_type, StopIteration):
             raise machine.throw(RuntimeError, "generator raised StopIteration")

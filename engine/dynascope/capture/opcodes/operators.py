@@ -37,7 +37,11 @@ def binary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
 
 @operation(*operators.UNARY)
 def unary_op(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    function = functools.partial(operators.unary, machine, operators.UNARY[instruction.operation])
+    return unary_of_top(machine, frame, instruction.operation)
+
+
+def unary_of_top(machine: Machine, frame: Frame, operation: str) -> Any:
+    function = functools.partial(operators.unary, machine, operators.UNARY[operation])
     if type(frame.stack[-1]) is EitherValue:
         return either_of.applied(machine, function, frame.pop_unseen())
     return function(frame.pop())

@@ -39,6 +39,7 @@ from dynascope.capture.protocols.classes import (
     member,
     member_source,
     of_class_method,
+    refuse_own_comparisons,
 )
 from dynascope.capture.protocols.contents import contents_of, with_attributes
 from dynascope.capture.protocols.overriding import check_elements
@@ -472,6 +473,7 @@ NAMES_OF_CLASSES = ("__name__", "__qualname__", "__doc__")
 def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     """`cls.name`: the class's own entries, then its metaclass's."""
     cls = value.value
+    refuse_own_comparisons(machine, cls)
     if (written := written_in_class(machine, cls, name)) is not None:
         return written
     entry = lookup(cls, name)

@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name
-from dynascope.capture.reasons import UnsupportedAttribute
+from dynascope.capture.reasons import ClassComparesItself, UnsupportedAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     HEAP_TYPE,
@@ -64,6 +64,14 @@ def lookup(cls: type, name: str) -> Any:
             return entry
     note(cls, name, ABSENT)
     return MISSING
+
+
+def refuse_own_comparisons(machine: Machine, cls: type) -> None:
+    """Of a class that an object is of, that is called or asked for what it has: types are compared and looked up all over a capture, and
+    a metaclass's `__eq__` or `__hash__` must neither run there nor be believed."""
+    metaclass = type(cls)
+    if metaclass is not type and (metaclass.__eq__ is not type.__eq__ or metaclass.__hash__ is not type.__hash__):
+        raise Break(ClassComparesItself(cls.__name__, metaclass.__name__, machine.expression()))
 
 
 def is_callable(value: Value) -> bool:

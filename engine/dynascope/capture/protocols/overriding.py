@@ -75,7 +75,7 @@ PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.parameter.Buffer)
 
 def is_special(cls: type) -> bool:
     """Whether torch asks objects of the class, or they are tensors of a class of their own."""
-    return overrides(cls) or (cls not in PLAIN_TENSORS and issubclass(cls, torch.Tensor))
+    return overrides(cls) or (issubclass(cls, torch.Tensor) and cls not in PLAIN_TENSORS)
 
 
 def _is_new(value: Value) -> bool:
