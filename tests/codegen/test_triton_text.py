@@ -15,7 +15,7 @@ from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton import operations
 from dynascope.codegen.triton.emit import EmitError, emit_triton
 from dynascope.codegen.triton.kernel import kernel_fact
-from dynascope.codegen.triton.operations import UnknownOperation, render, render_cast
+from dynascope.codegen.triton.operations import UnknownOperation, exact_reciprocal, render, render_cast
 from dynascope.loops.operations import TABLE
 
 H200 = DeviceModel()
@@ -194,6 +194,13 @@ def test_integers_become_half_numbers_through_float32():
         (torch.int64, torch.int64): "x",
     }
     assert {pair: render_cast("x", *pair) for pair in casts} == casts
+
+
+def test_a_division_by_a_power_of_two_is_a_product():
+    """Which is the same number, down to what is nearly nothing."""
+    assert [exact_reciprocal(number) for number in (1.0, 8.0, -0.25, 3.0, 0.0, float("inf"), 2.0**200)] == [1.0, 0.125, -4.0, *[None] * 4]
+    assert "tl.div_rn" not in body_of(emit(groups.layer_norm(64, 1024)))
+    assert "tl.div_rn" in body_of(emit(groups.layer_norm(64, 1000)))
 
 
 def test_bytes_of_a_lookup_are_those_of_the_rows_that_are_looked_up():

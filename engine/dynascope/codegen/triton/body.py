@@ -18,7 +18,7 @@ import torch
 from dynascope.codegen.triton.dtypes import TEXT, literal, typed_constant
 from dynascope.codegen.triton.helpers import HELPERS
 from dynascope.codegen.triton.narrow import COMPARISONS, narrow_positions
-from dynascope.codegen.triton.operations import Precision, helpers_in, render, render_cast
+from dynascope.codegen.triton.operations import Precision, exact_reciprocal, helpers_in, render, render_cast
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.index import Index, variable
@@ -252,7 +252,12 @@ class BodyPrinter:
             self.assign(number, f"random_run({seed}, {offset}, {self.first}, {block})")
             return
         dtype = operation.dtype if operation.name == "where" else kinds[0]
-        self.assign(number, render(operation.name, dtype, self._operands(operation), self._precision))
+        name, operands = operation.name, self._operands(operation)
+        divisor = self.body[operation.arguments[-1]]
+        factor = exact_reciprocal(divisor.value) if name == "divide" and isinstance(divisor, Constant) else None
+        if factor is not None:
+            name, operands = "multiply", [operands[0], repr(factor)]
+        self.assign(number, render(name, dtype, operands, self._precision))
 
     def _is_run(self, operation: Compute) -> bool:
         """Whether the tile's elements are neighbours in the stream of random numbers."""

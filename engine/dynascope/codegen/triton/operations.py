@@ -10,6 +10,7 @@ off, libdevice's functions and `div_rn` are what eager's kernels call. Where eve
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -141,6 +142,13 @@ def render_cast(argument: str, source: torch.dtype, target: torch.dtype) -> str:
     if target in SIXTEEN_BIT_FLOATS and not source.is_floating_point:
         return f"{argument}.to(tl.float32).to({TEXT[target]})"
     return f"{argument}.to({TEXT[target]})"
+
+
+def exact_reciprocal(divisor: float) -> float | None:
+    """What to multiply by in place of dividing, for the same result bit by bit: a power of two that every type has. A division takes many
+    times as long."""
+    mantissa, exponent = math.frexp(divisor)
+    return 1.0 / divisor if abs(mantissa) == 0.5 and abs(exponent) < 100 else None
 
 
 def helpers_in(expression: str) -> frozenset[str]:
