@@ -290,11 +290,12 @@ def _compile(target: Callable, options: Options, asked_at: AskedAt = calling_pla
             return target
         _load_engine()
     target = uncompiled_target(target)
-    averaging = _averaging_gradients(target)
-    if averaging is not None:
+    from dynascope.capture.places import averages_gradients  # the engine is loaded by now
+
+    if averages_gradients(type(target)):
         # What it does around its module is for the whole process group, and no part of a graph.
-        compile_calls(averaging.module, options, asked_at)
-        return averaging
+        compile_calls(cast(Any, target).module, options, asked_at)
+        return target
     if isinstance(target, torch.nn.Module):
         from dynascope.compiled_module import class_for
 
@@ -402,14 +403,6 @@ def _make_picklable() -> None:
 def compile_again(target: Callable, options: Options | None) -> Callable:
     """What unpickling a compiled function or module calls."""
     return _compile(target, options or config.options())
-
-
-def _averaging_gradients(target: Any) -> Any:
-    """The target itself where it is a DistributedDataParallel, which wraps a module; else None. `isinstance` of an abstract class
-    would ask a metaclass of the program's for its `__hash__`."""
-    parallel = sys.modules.get("torch.nn.parallel.distributed")
-    is_one = parallel is not None and any(base is parallel.DistributedDataParallel for base in type(target).__mro__)
-    return target if is_one else None
 
 
 def compile_calls(module: Any, options: Options, asked_at: AskedAt) -> None:

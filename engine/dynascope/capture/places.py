@@ -152,6 +152,13 @@ def is_own_wrapper(function: types.FunctionType) -> bool:
     return name != "typing_extensions" and is_own(function.__globals__)
 
 
+def averages_gradients(cls: type) -> bool:
+    """Whether objects of the class are DistributedDataParallel's, which do something for all ranks at once around the module inside. By
+    identity: a question to an abstract class would ask a metaclass of the program's for its `__hash__`."""
+    parallel = sys.modules.get("torch.nn.parallel.distributed")
+    return parallel is not None and any(base is parallel.DistributedDataParallel for base in cls.__mro__)
+
+
 BREAKING_WHOLE = ("torch.nn.modules.rnn", "torch.nn.attention.flex_attention", "torch.nn.parallel.distributed")
 
 AROUND_USERS = ("contextlib", "torch.utils._contextlib", "torch.amp.autocast_mode")

@@ -6,7 +6,6 @@ absent, which is guarded, and the call is torch's own, it is `forward`; otherwis
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +13,7 @@ from torch.nn.modules import module as module_code
 
 from dynascope.capture.calls import parallel_layers
 from dynascope.capture.expressions import callee
+from dynascope.capture.places import averages_gradients
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.reasons import AveragedModule, ForeignCall, LayerOfSubclass
@@ -55,7 +55,7 @@ def has_own_call(machine: Machine, module: InstanceValue) -> bool:
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
     if any(source.value for source in GLOBAL_HOOK_SOURCES):
         raise Break(ForeignCall(module.cls.__name__, "hooks for all modules are registered"))
-    if averages_gradients(module):
+    if averages_gradients(module.cls):  # its call is left to Python as a whole
         raise Break(AveragedModule(callee(machine.expression()) or module.cls.__name__))
     if is_of_subclasses(module):
         if (found := parallel_layers.call(machine, module, arguments, keywords)) is not None:
@@ -69,13 +69,6 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
     guard_no_global_hooks(machine)
     forward = attributes.get_now(machine, module, "forward")
     return machine.call(forward, arguments, keywords)
-
-
-def averages_gradients(module: InstanceValue) -> bool:
-    """Whether it is a DistributedDataParallel: what that does around its module is for all ranks at once, and its call left to Python
-    as a whole."""
-    parallel = sys.modules.get("torch.nn.parallel.distributed")
-    return parallel is not None and issubclass(module.cls, parallel.DistributedDataParallel)
 
 
 def guard_no_global_hooks(machine: Machine) -> None:

@@ -41,15 +41,15 @@ class GroupFacts:
         return tuple(self.buffers[name] for name in dict.fromkeys((*self.group.reads, *self.group.writes)))
 
     @property
+    def swept(self) -> list[Load | Store]:
+        """What a sweep over the columns reads and writes: other elements at each."""
+        columns = set(self.group.columns)
+        return [o for o in self.body if isinstance(o, (Load, Store)) and not columns.isdisjoint(o.index.symbols)]
+
+    @property
     def widest_itemsize(self) -> int:
         """Bytes of the widest element that a sweep over the columns touches."""
-        columns = set(self.group.columns)
-        swept = [
-            self.buffers[operation.buffer].dtype.itemsize
-            for operation in self.body
-            if isinstance(operation, (Load, Store)) and not columns.isdisjoint(operation.index.symbols)
-        ]
-        return max(swept, default=4)
+        return max((self.buffers[operation.buffer].dtype.itemsize for operation in self.swept), default=4)
 
     @property
     def is_coarse(self) -> bool:

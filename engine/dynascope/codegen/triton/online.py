@@ -66,8 +66,7 @@ def _partner_of(number: int, body: Body, columns: Extent) -> int | None:
     match term:
         case Compute(name="exp", arguments=(difference,)):
             x, shift = _subtracted(body, difference)
-            partner = shift if shift is None else _finite_of(body, shift) or shift
-            kind = "max"
+            partner, kind = None if shift is None else _maximum_in(body, shift), "max"
         case Compute(name="multiply", arguments=(difference, other)) if difference == other:
             x, mean = _subtracted(body, difference)
             partner, kind = None if mean is None else _total_of(body, mean, columns), "sum"
@@ -91,22 +90,22 @@ def has_finite_shift(body: Body, total: int) -> bool:
     """Whether this sum of exponentials takes 0 in place of a maximum that is infinite."""
     exponential = body[body[total].arguments[0]]
     _, shift = _subtracted(body, exponential.arguments[0])
-    return shift is not None and _finite_of(body, shift) is not None
+    return shift is not None and _maximum_in(body, shift) != shift
 
 
-def _finite_of(body: Body, number: int) -> int | None:
-    """m of where(|m| == inf, 0, m)."""
-    match body[number]:
+def _maximum_in(body: Body, shift: int) -> int:
+    """m of where(|m| == inf, 0, m); of anything else that itself."""
+    match body[shift]:
         case Compute(name="where", arguments=(asked, zero, value)):
             equal, nothing = body[asked], body[zero]
         case _:
-            return None
+            return shift
     if not isinstance(nothing, Constant) or nothing.value != 0 or not isinstance(equal, Compute) or equal.name != "equal":
-        return None
+        return shift
     size, limit = (body[each] for each in equal.arguments)
     is_infinite = isinstance(limit, Constant) and limit.value == math.inf
     is_size = isinstance(size, Compute) and size.name == "absolute" and size.arguments == (value,)
-    return value if is_infinite and is_size else None
+    return value if is_infinite and is_size else shift
 
 
 def _total_of(body: Body, mean: int, columns: Extent) -> int | None:

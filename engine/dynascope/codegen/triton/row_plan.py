@@ -105,8 +105,7 @@ def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
     steps = plan.steps
     if plan.mode == "held" or (not isinstance(steps, Size) and steps < _STAGES):
         return 1
-    columns = set(facts.group.columns)
-    loads = {(o.buffer, o.index) for o in facts.body if isinstance(o, Load) and columns & set(o.index.symbols)}
+    loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
     if len(loads) == 1 and plan.row_block > 1:
         return 1
     element = sum(facts.buffers[name].dtype.itemsize for name, _ in loads)
@@ -144,8 +143,7 @@ def _is_worth_waiting(facts: GroupFacts, read_again: int) -> bool:
 
 
 def _stores_along(facts: GroupFacts) -> bool:
-    columns = set(facts.group.columns)
-    return any(isinstance(o, Store) and not columns.isdisjoint(o.index.symbols) for o in facts.body)
+    return any(isinstance(operation, Store) for operation in facts.swept)
 
 
 def _long_held_block(facts: GroupFacts, read_again: int) -> int:
@@ -164,9 +162,7 @@ def _long_held_block(facts: GroupFacts, read_again: int) -> int:
 
 def _is_in_whole_sectors(facts: GroupFacts) -> bool:
     """Whether all rows begin at multiples of 16 elements and are as long."""
-    columns = set(facts.group.columns)
-    swept = [o for o in facts.body if isinstance(o, (Load, Store)) and not columns.isdisjoint(o.index.symbols)]
-    steps = [o.index.coefficient(symbol) for o in swept for symbol in facts.group.rows]
+    steps = [o.index.coefficient(symbol) for o in facts.swept for symbol in facts.group.rows]
     return all(isinstance(n, int) and n % 16 == 0 for n in (facts.group.column_count, *steps))
 
 
@@ -290,9 +286,9 @@ def _warps_across(elements: int) -> int:
 
 def _runs_along_rows(facts: GroupFacts) -> bool:
     """Whether most of what is read for each element is contiguous along a row loop and strided along the columns."""
-    columns, votes = set(facts.group.columns), 0
-    for operation in facts.body:
-        if isinstance(operation, Load) and not columns.isdisjoint(operation.index.symbols):
+    votes = 0
+    for operation in facts.swept:
+        if isinstance(operation, Load):
             size = nominal(facts.buffers[operation.buffer].bytes)
             if _steps_by_one(operation, facts.group.columns):
                 votes -= size
