@@ -25,6 +25,7 @@ from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
 from dynascope.grad.tape import numbers_at
 from dynascope.meta_kernels.graph_modules import forward_of
+from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.part_states import State, change, sets_state, states_of
 from dynascope.repeatable import draws_numbers
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
@@ -332,7 +333,7 @@ def _made(node: fx.Node, late: Any, values: dict[str, Any]) -> Any:
             return torch.empty(sizes, dtype=example.dtype, device="meta")
         return torch.empty_strided(sizes, numbers_at(tuple(other.meta["strides"]), values), dtype=example.dtype, device="meta")
 
-    with torch.no_grad():
+    with torch.no_grad(), without_compiler_imports():
         return late.made(fx.map_arg(node.args, at), fx.map_arg(node.kwargs, at), values)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import pickle
 import random
 import signal
 import sys
@@ -175,9 +176,9 @@ def _answer(call: _Call, change: Change, is_differentiated: bool) -> Answer:
             return {"error": []}
 
 
-def _drawn_in_python() -> tuple[Any, str]:
+def _drawn_in_python() -> tuple[Any, bytes]:
     numpy = sys.modules.get("numpy")
-    return random.getstate(), repr(numpy.random.get_state()) if numpy is not None else ""
+    return random.getstate(), pickle.dumps(numpy.random.get_state()) if numpy is not None else b""
 
 
 def _asked(function: Callable, arguments: tuple, keywords: dict[str, Any], leaves: list[torch.Tensor]) -> Answer:

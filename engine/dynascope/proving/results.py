@@ -204,17 +204,23 @@ def _difference(a: Any, b: Any) -> float | str:
     if a.requires_grad != b.requires_grad:
         return "a tensor with a gradient in place of one without, or the reverse"
     a, b = a.detach(), b.detach()
-    try:
-        torch.testing.assert_close(b, a, rtol=0, atol=0, equal_nan=True)
+    if _is_equal(a, b):
         return 0.0
-    except AssertionError:
-        pass
     try:
         torch.testing.assert_close(b, a, equal_nan=True)
     except AssertionError:
         return "other values"
     apart = ((a - b).abs() / a.abs().clamp_min(torch.finfo(a.real.dtype).tiny)).nan_to_num(0.0, 0.0, 0.0)
     return float(apart.max())
+
+
+def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Of one type and size. Answers most questions without `torch.testing`, which imports torch's own compiler when first asked."""
+    if (a.layout, a.device) != (b.layout, b.device):
+        return False
+    if a.layout is not torch.strided or a.is_quantized:
+        a, b = (value.dequantize() if value.is_quantized else value.to_dense() for value in (a, b))
+    return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def _covers(whole: Any, part: Any) -> bool:

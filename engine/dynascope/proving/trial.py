@@ -24,6 +24,7 @@ from typing import Any
 from dynascope.proving.program_files import encoded, read_program
 
 SEED = 0
+TORCHS_COMPILER = "torch._dynamo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class Trial:
 
 
 def run(trial: Trial) -> None:
-    """Never returns: the process ends with the program's exit code."""
+    """Never returns: the process ends with the program's exit code. An empty file beside `printed` says that the program had torch
+    import its own compiler.
+    """
     _redirect(trial.printed)
     sys.argv = [trial.file, *trial.arguments]
     sys.path[0] = os.path.dirname(os.path.realpath(trial.file))
@@ -67,6 +70,8 @@ def run(trial: Trial) -> None:
     atexit._run_exitfuncs()
     if recorder is not None:
         recorder.finish(code)
+    if TORCHS_COMPILER in sys.modules:
+        Path(f"{trial.printed}.{TORCHS_COMPILER}").touch()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
