@@ -91,7 +91,7 @@ def _plain_sizes() -> types.ModuleType:
     for name in (
         *("expect_true", "guard_or_false", "guard_or_true", "statically_known_true", "statically_known_false"),
         *("guard_bool", "guard_int", "guard_float", "guard_scalar", "guard_size_oblivious", "definitely_true"),
-        *("size_hint", "optimization_hint"),
+        *("size_hint", "optimization_hint", "guarding_hint_or_throw"),
     ):
         setattr(module, name, same)
     module.sym_not = lambda condition: not condition  # type: ignore[attr-defined]
@@ -103,6 +103,7 @@ def _plain_sizes() -> types.ModuleType:
     module.has_free_symbols = lambda _: False  # type: ignore[attr-defined]
     module.free_unbacked_symbols = lambda _: set()  # type: ignore[attr-defined]
     module.has_hint = lambda _: True  # type: ignore[attr-defined]
+    module.has_guarding_hint = lambda _: True  # type: ignore[attr-defined]
     for name, answer in list(vars(module).items()):
         if isinstance(answer, types.FunctionType):
             setattr(module, name, _until_loaded(name, answer))
