@@ -210,3 +210,23 @@ def test_a_step_from_where_the_parameters_were():
         shared = [place.data_ptr() == each.data_ptr() for place, each in zip(before, layer.parameters(), strict=True)]
         found.append((str(before), shared, [(each._version, str(each)) for each in layer.parameters()]))
     assert found[0] == found[1]
+
+
+def test_steps_by_hand_in_a_loop_are_one_graph():
+    """`w.data -= step` assigns what `w` lies in already: nothing but the write happens."""
+
+    def steps(x, w):
+        for _ in range(3):
+            loss = (x * w).sum().square()
+            loss.backward()
+            w.data -= 0.1 * w.grad
+            w.grad = None
+        return loss
+
+    outcomes = []
+    for function in (steps, dynascope.compile(steps, backend="eager", fullgraph=True)):
+        w = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        memory, x = w.data_ptr(), torch.tensor([0.5, 0.25, -0.5])
+        losses = [function(x, w).item() for _ in range(2)]
+        outcomes.append((losses, w.tolist(), w._version, w.data_ptr() == memory, w.grad))
+    assert outcomes[0] == outcomes[1]

@@ -2,6 +2,7 @@
 
 import enum
 import types
+import typing
 
 import dynascope
 import pytest
@@ -122,3 +123,15 @@ def test_what_python_alone_knows_is_left_to_it(program, given):
     compiled = dynascope.compile(program, backend="eager")
     for _ in range(2):
         assert_same(program(given, X), compiled(given, X))
+
+
+def which_it_allows(given, x):
+    """As libraries check a field of a dataclass by its annotation."""
+    kinds = typing.get_args(given)
+    return x * (2 if int in kinds else 3), len(given.__parameters__), [each.__name__ for each in kinds]
+
+
+def test_what_a_union_is_made_of():
+    compiled = dynascope.compile(which_it_allows, backend="eager")
+    for given in (int | None, int | None, str | int, list[int] | str):
+        assert_same(which_it_allows(given, X), compiled(given, X))

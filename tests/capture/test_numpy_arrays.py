@@ -40,6 +40,7 @@ PROGRAMS = {
     "one more dimension": lambda x, a: np.expand_dims(a, 1) * a[:, :, None].squeeze(2),
     "facts": lambda x, a: (a.shape, a.ndim, a.size, len(a), a.T.shape, a.itemsize),
     "items": lambda x, a: (a[0], a[1, 2], a[:, 1], a[::2], a[..., None], a[np.array([2, 0])], a[1:, :2].sum()),
+    "joined with tensors": lambda x, a: (np.concatenate([a[0], [x[0, 0]]]), np.stack([a, x]), np.concatenate((x, a), axis=1)),
     "joined": lambda x, a: (np.stack([a, a * 2]), np.concatenate([a, x.numpy()], axis=1), np.where(a > 1, a, 0), np.clip(a, 0.5, 2)),
     "made": lambda x, a: (np.zeros((2, 3)) + a[:2, :3], np.ones(4, dtype=np.float32) * a, a + np.array([1, 2, 3, 4]), np.zeros_like(a)),
     "made of numbers": lambda x, a: (np.linspace(0, 1, 4) * a, a + np.arange(4), np.full((3, 4), 2.5) * a, a @ np.eye(4) + np.hanning(4)),
@@ -50,6 +51,13 @@ PROGRAMS = {
     "places in tensors": lambda x, a: (x[np.array([2, 0])], x[:, np.array([[1]])], x[np.array([0, 1]), np.array([3, 2], dtype=np.int32)]),
     "masks of tensors": lambda x, a: (x[np.array([True, False, True])], x[np.array([2, 1])] * 2),
     "rows": lambda x, a: sum(row * at for at, row in enumerate(a)),
+    "functions of tensors": lambda x, a: (np.exp(x), np.maximum(x, 0.5), np.add(a, x), np.log(x[2, 3]), np.isfinite(x)),
+    "more functions of tensors": lambda x, a: (np.matmul(x, a.T), np.square(x.long()), np.sqrt(x.long().abs())),
+    "between places": lambda x, a: (np.interp(a, np.arange(0, 5), np.sqrt(np.arange(5)) * a[0, 0]), np.interp(1.5, np.arange(0, 4), a[0])),
+    "beyond places": lambda x, a: np.interp(np.array([-1, 0, 2, 3, 4, np.nan, 2.5]), np.arange(0, 4), np.where(a[0] > 0.8, np.inf, a[0])),
+    "backwards": lambda x, a: (np.flip(a), np.flip(a, 1) * 2, np.flip(a, axis=0)[1:], np.flip(a).copy(), np.flip(x.numpy()[0]) + 1),
+    "repeated": lambda x, a: (a.repeat(2), np.repeat(a, 3, axis=1), np.repeat(x.numpy(), 2, 0)),
+    "clipped": lambda x, a: (a.clip(max=1.5), np.clip(a, a_min=1, a_max=None), np.clip(a[0, 1], 0, 0.1)),
     "functions": lambda x, a: (np.sqrt(a), np.exp(a), np.log(a), np.tanh(a), np.arctan2(a, 2), np.maximum(a, 1), np.hypot(a, a)),
 }  # fmt: skip
 

@@ -74,6 +74,25 @@ def test_loss_and_step_are_one_graph():
         torch.testing.assert_close(mine, theirs)
 
 
+def test_a_state_whose_history_the_step_has_freed():
+    """Truncated backpropagation gives back the state of its last part. A way back through it is nobody's to compile."""
+    layer, runs = nn.GRU(2, 2), lambda module, inputs: module
+
+    def step(x):
+        output, state = layer(x)
+        output.sum().backward()
+        return state
+
+    said = []
+    for function in (step, dynascope.aot(step, forward_compiler=runs, backward_compiler=runs)):
+        layer.zero_grad()
+        state = function(torch.ones(2, 1, 2))
+        with pytest.raises(RuntimeError) as raised:
+            state.sum().backward()
+        said.append((str(raised.value), state.requires_grad, state.tolist(), layer.weight_hh_l0.grad.tolist()))
+    assert said[0] == said[1]
+
+
 def test_a_packed_sequence_that_comes_with_its_state():
     torch.manual_seed(0)
     layer = nn.LSTM(3, 4, bidirectional=True)

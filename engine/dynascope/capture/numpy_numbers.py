@@ -57,13 +57,17 @@ if IS_THERE:  # torch imports it wherever it is installed
 
 def makes_number(function: Any) -> bool:
     """Whether it computes one number of numbers and does nothing else. The program's own objects are asked nothing."""
-    kind = type(function)
-    return kind is _ufunc or (kind in _kinds and function in _aggregates)
+    return is_universal(function) or (type(function) in _kinds and function in _aggregates)
 
 
 def is_function(thing: Any) -> bool:
     """Whether it is a function of NumPy's that asks its arguments what it means for them."""
-    return type(thing) in _kinds or type(thing) is _ufunc
+    return type(thing) in _kinds or is_universal(thing)
+
+
+def is_universal(thing: Any) -> bool:
+    """Whether it computes each element by itself (`np.log`)."""
+    return type(thing) is _ufunc
 
 
 def number_of(function: Callable[..., Any], arguments: tuple, keywords: dict[str, Any]) -> Any:

@@ -102,7 +102,8 @@ VARYING_TYPES = (int, float, *(kind for kind in numpy_numbers.FLOATS if issubcla
 IDENTITY_TYPES = (*FUNCTION_TYPES[1:], type, types.ModuleType, torch._ops.OpOverloadPacket, torch._ops.OpOverload)
 if torch.distributed.is_available():
     IDENTITY_TYPES += (torch.distributed.ProcessGroup, torch.distributed.ReduceOp, torch.distributed.ReduceOp.RedOpType)
-IDENTITY_TYPES += (torch.finfo, torch.iinfo, *numpy_numbers.LIMITS, types.GenericAlias, property, staticmethod, classmethod, types.CodeType)
+IDENTITY_TYPES += (torch.finfo, torch.iinfo, *numpy_numbers.LIMITS, types.GenericAlias, types.UnionType)
+IDENTITY_TYPES += (property, staticmethod, classmethod, types.CodeType)
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 BY_IDENTITY = (torch.Tensor, torch.nn.Module)
 LONGEST_NAME = 40

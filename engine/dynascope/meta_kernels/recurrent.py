@@ -108,12 +108,12 @@ class _Described(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.operands = [torch.empty_like(operand) for operand in operands]
+        ctx.save_for_backward(*map(torch.empty_like, operands))  # freed with the history, which is then no one's to go back through
         return shapes(call)
 
     @staticmethod
     def backward(ctx: Any, *tangents: torch.Tensor) -> tuple[Any, ...]:
-        return (None, *(torch.empty_like(operand) for operand in ctx.operands))
+        return (None, *map(torch.empty_like, ctx.saved_tensors))
 
 
 def described(call: Call) -> tuple[torch.Tensor, ...]:

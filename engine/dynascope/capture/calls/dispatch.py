@@ -33,6 +33,7 @@ from dynascope.capture.calls import (
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.number_calls import number_call
+from dynascope.capture.calls.numpy_of_tensors import universal_of_tensors
 from dynascope.capture.calls.own_texts import asks_program
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import (
@@ -192,6 +193,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return call_torch(machine, thing, arguments, keywords)
     if is_foldable(thing):
         return fold(machine, thing, arguments, keywords)
+    if numpy_numbers.is_universal(thing) and any(isinstance(machine.realize(argument), TensorValue) for argument in arguments):
+        return universal_of_tensors(machine, thing, arguments, keywords)
     if numpy_numbers.is_function(thing) and any(holds_array(machine, argument) for argument in arguments):
         return numpy_calls.call(machine, thing, arguments, keywords)
     told = (*arguments, *keywords.values())

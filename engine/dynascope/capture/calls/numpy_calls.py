@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +31,9 @@ from dynascope.capture.calls.numpy_arrays import (
     universal,
     wrapped,
 )
+from dynascope.capture.calls.numpy_arrays import item as item_of
+from dynascope.capture.calls.numpy_interpolation import interpolated
+from dynascope.capture.calls.numpy_of_tensors import with_arrays
 from dynascope.capture.calls.operands import fixed
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
@@ -41,6 +45,7 @@ from dynascope.capture.values import (
     ArrayValue,
     ConstantValue,
     ListValue,
+    SliceValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
@@ -186,8 +191,8 @@ def reshape(machine: Machine, called: Any, arguments: Arguments, keywords: Keywo
     array, like = array_with_strides(machine, arguments), answer(machine, called, arguments, keywords)
     if keywords or array.is_number:
         raise foreign(machine)
-    shape = numbers_of(machine, arguments[1:])
-    found = apply_method(machine, torch.Tensor.reshape, [array.tensor, *shape], {})
+    shape = TupleValue(tuple(numbers_of(machine, arguments[1:])))
+    found = apply_method(machine, torch.Tensor.reshape, [array.tensor, shape], {})
     return wrapped(machine, found, like)
 
 
@@ -255,9 +260,10 @@ def rounded(machine: Machine, called: Any, arguments: Arguments, keywords: Keywo
 
 def clip(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
     array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
-    if keywords or len(arguments) != 3 or array.is_number or like.dtype != twin(array).dtype:
+    if not keywords.keys() <= {"min", "max", "a_min", "a_max"} or len(arguments) > 3 or like.dtype != twin(array).dtype:
         raise foreign(machine)
-    bounds = [each if is_none(machine.realize(each)) else converted(machine, each, like.dtype) for each in arguments[1:]]
+    given = [argument(arguments, keywords, at, name, keywords.get(f"a_{name}", NONE)) for at, name in ((1, "min"), (2, "max"))]
+    bounds = [each if is_none(machine.realize(each)) else converted(machine, each, like.dtype) for each in given]
     return wrapped(machine, apply_function(machine, torch.clamp, [array.tensor, *bounds], {}), like)
 
 
@@ -325,11 +331,37 @@ def itself(machine: Machine, called: Any, arguments: Arguments, keywords: Keywor
     return array
 
 
+def flipped(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """A view that goes backwards, along all dimensions where none is said."""
+    array, axis = first_array(machine, arguments), argument(arguments, keywords, 1, "axis", NONE)
+    rank, along = array.tensor.example.dim(), machine.object_of(axis) if not is_none(machine.realize(axis)) else None
+    if len(arguments) > 2 or not keywords.keys() <= {"axis"} or array.is_number or not rank or not isinstance(along, (int, NoneType)):
+        raise foreign(machine)
+    if along is not None and not -rank <= along < rank:
+        raise foreign(machine)
+    key = [slice(None, None, -1 if along is None or at == along % rank else None) for at in range(rank)]
+    parts = (SliceValue(tuple(map(ConstantValue, (each.start, each.stop, each.step)))) for each in key)
+    return item_of(machine, array, TupleValue(tuple(parts)))
+
+
+def repeated(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """Each element so many times."""
+    array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
+    if len(arguments) > 3 or not keywords.keys() <= {"repeats", "axis"} or array.is_number or array.turned:
+        raise foreign(machine)
+    times, axis = argument(arguments, keywords, 1, "repeats"), argument(arguments, keywords, 2, "axis", NONE)
+    if machine.realize(times).python_type is not int:
+        raise foreign(machine)
+    along = {} if is_none(machine.realize(axis)) else {"dim": axis}
+    return wrapped(machine, apply_function(machine, torch.repeat_interleave, [array.tensor, times], along), like)
+
+
 # Of several arrays
 
 
 def joined(function: Callable[..., Any]) -> Row:
     def row(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+        arguments = [with_arrays(machine, each) for each in arguments]
         like = answer(machine, called, arguments, keywords)
         given, axis = machine.realize(arguments[0]), argument(arguments, keywords, 1, "axis", ConstantValue(0))
         if len(arguments) > 2 or not keywords.keys() <= {"axis"} or not isinstance(given, (ListValue, TupleValue)):
@@ -553,6 +585,7 @@ if IS_THERE:
         "clip": clip,
         "round": rounded,
         "dot": dot,
+        "repeat": repeated,
     }
     ROWS |= {getattr(numpy, name): row for name, row in _BY_NAME.items()}
     ROWS |= {getattr(numpy.ndarray, name): row for name, row in _BY_NAME.items()}
@@ -561,6 +594,7 @@ if IS_THERE:
     ROWS |= {numpy.expand_dims: same_method(torch.Tensor.unsqueeze, 1), numpy.stack: joined(torch.stack)}
     ROWS |= {numpy.concatenate: joined(torch.cat), numpy.where: where}
     ROWS |= {numpy.broadcast_to: broadcast, numpy.take_along_axis: taken_along, numpy.put_along_axis: put_along}
+    ROWS |= {numpy.interp: interpolated, numpy.flip: flipped}
     ROWS |= {numpy.zeros_like: filled_like(0), numpy.ones_like: filled_like(1)}
 
     _COMPUTED = """

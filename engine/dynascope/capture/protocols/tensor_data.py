@@ -1,6 +1,7 @@
 """`x.data = y`: the tensor gets other memory when the graph has run. Until then it is read as that, if it requires no grad.
 
     p.data = p.data * 0.9 + q * 0.1      an effect; a later `p + 1` of a parameter in the same function is a break
+    p.data -= 0.1 * p.grad               a write to the memory that it has
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
     item = machine.realize(item)
     if item is tensor:  # what `module.to(device)` does where the module is there already
         return
+    if isinstance(item, TensorValue) and tensor not in machine.assigned and is_its_memory(tensor, item):
+        return  # `p.data -= step`: written already
     if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item) or tensor in machine.requirements:
         raise Break(TensorAttribute("data"))
     assign(machine, machine.assigned, DataValue, tensor, item)
@@ -46,6 +49,15 @@ def fits(tensor: TensorValue, item: TensorValue) -> bool:
         item.device,
     )
     return alike and one.is_leaf
+
+
+def is_its_memory(tensor: TensorValue, item: TensorValue) -> bool:
+    """Whether it is the tensor's own memory, as the tensor lies there."""
+    one, other = tensor.example, item.example
+    if (one.dtype, one.shape, one.stride(), tensor.device) != (other.dtype, other.shape, other.stride(), item.device):
+        return False
+    places = [(each.untyped_storage()._cdata, each.storage_offset(), each.is_conj(), each.is_neg()) for each in (one, other)]
+    return places[0] == places[1] and type(one) is type(other)
 
 
 def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
