@@ -131,9 +131,9 @@ def _entry_fact(compilation: Compilation, graph: str | None, lines: UserLines) -
 
 
 def _as_it_came(again: Again, guards: Sequence[Guard]) -> Explanation:
-    """A size that changed is as fixed again as it was, where something that follows needs it as a constant."""
+    """A size or number that changed is as fixed again as it was, where something that follows needs it as a constant."""
     is_again = any(guard.sources == again.guard.sources and expected_value(guard) == again.change.now for guard in guards)
-    if again.change.cause != "size" or not is_again:
+    if again.change.cause not in ("size", "number", "attribute") or not is_again:
         return again.explanation
     return replace(again.explanation, remedy=replace(again.reason, is_fixed_again=True).remedy())
 

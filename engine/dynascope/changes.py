@@ -61,7 +61,7 @@ def _found_value(guard: Guard, found: Any) -> str:
     if isinstance(guard.predicate, DictionaryKeysAre) and _is_a(found, dict):
         return _keys(dict.__len__(found))
     if isinstance(guard.predicate, LengthIs) and _is_a(found, (list, tuple)):
-        return f"{len(found)} items"
+        return LengthIs.items(len(found))
     return describe_value(found)
 
 
@@ -82,7 +82,7 @@ def expected_value(guard: Guard) -> str:
         case TruthIs():
             return "true" if predicate.truth else "false"
         case LengthIs():
-            return f"{predicate.length} items"
+            return LengthIs.items(predicate.length)
         case DictionaryKeysAre():
             return _keys(len(predicate.keys))
         case GlobalStateIs():

@@ -13,8 +13,10 @@ that shows the notebook finds beside it where the report lies and what the cells
 from __future__ import annotations
 
 import argparse
+import asyncio
 import linecache
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterator
@@ -26,13 +28,14 @@ from typing import Any
 from dynascope import recording
 from dynascope.report.facts import CompileReport
 from dynascope.report.html_page import html_fragment
-from dynascope.report.spoken_files import files_of
+from dynascope.report.spoken_files import files_of, with_files
 from dynascope.report.store import write_report
 from dynascope.report.terminal import Page, report_text
 from dynascope.report.user_files import is_user_file
 from dynascope.report_folders import new_report_path
 
 MAGIC = "dynascope"
+NOTHING = "the cell calls nothing that is compiled, or only what an earlier cell compiled"
 FOR_EDITORS = "application/vnd.dynascope.report+json"
 """The type of what is for an editor's eyes: notebooks keep it with the cell's output and show what else there is."""
 
@@ -82,6 +85,9 @@ class Cells:
         options = _options(line)
         if options is None:
             return
+        if _waits(self._shell, cell):
+            print(f"%%{MAGIC}: no magic can run a cell that awaits something outside of functions. Leave that to a cell of its own.")
+            return
         number = _number(self._shell)
         file = f"cell_{number}.py"
         recorder = recording.Recorder(file)
@@ -92,14 +98,26 @@ class Cells:
                 self._shell.run_cell(cell)
         finally:
             recording.use(before)
-        report = recorder.report()
+        report = self._in_cells(recorder.report())
         if options.json:
             write_report(report, Path(options.json))
         if not options.quiet:
             from IPython.display import display  # pyright: ignore[reportMissingImports]
 
-            page = Page(guards=options.guards, annotate=options.annotate)
+            page = Page(guards=options.guards, annotate=options.annotate, nothing=NOTHING)
             display(CellReport(report, page, number, self._for_editors(report, file)))
+
+    def _in_cells(self, report: CompileReport) -> CompileReport:
+        """Cells without the magic are named by their numbers too, not as the kernel names their code."""
+        known = getattr(self._shell.compile, "format_code_name", lambda name: None)
+        names: dict[str, str] = {}
+        for file in files_of(report):
+            number = re.search(r"\d+", (known(file) or ("", ""))[1])
+            if number is not None:
+                names[file] = f"cell_{number[0]}.py"
+                lines = linecache.getlines(file)
+                linecache.cache[names[file]] = (sum(map(len, lines)), None, lines, names[file])
+        return with_files(report, lambda file: names.get(file, file)) if names else report
 
     def _for_editors(self, report: CompileReport, file: str) -> dict[str, Any]:
         """Where the report lies, and the texts of the cells that it speaks of: a cell without the magic is found by its text."""
@@ -130,6 +148,15 @@ class Cells:
             yield
         finally:
             compiler.ast_parse, compiler.cache = ast_parse, cache
+
+
+def _waits(shell: Any, cell: str) -> bool:
+    """Whether the shell would wait for the cell in a loop of events that runs already, as a notebook's does."""
+    try:
+        asyncio.get_running_loop()
+        return shell.should_run_async(cell, transformed_cell=shell.transform_cell(cell))
+    except (AttributeError, RuntimeError, SyntaxError):
+        return False
 
 
 def _options(line: str) -> argparse.Namespace | None:

@@ -112,7 +112,7 @@ class GuardFailed(Reason):
     is_in_between: bool = False
     """Whether it was found where a break resumed: a mark on an argument does not reach what was computed since."""
     is_fixed_again: bool = False
-    """Whether the compilation that followed takes the size for a constant once more."""
+    """Whether the compilation that followed takes the size or number for a constant once more."""
     fixed_by: str = ""
     """The backend that takes no sizes and numbers that vary, where that is why each is compiled by itself."""
 
@@ -136,6 +136,8 @@ class GuardFailed(Reason):
             return told or _size(self.change)
         if self.change.cause in ("number", "attribute") and self.dynamic is False:
             return f"Each value of `{self.change.expression}` is compiled once. {self._else_one_serves('of them')}"
+        if self.change.cause in ("number", "attribute") and self.is_fixed_again:
+            return f"Something that follows needs this number as a constant, so that each is compiled by itself. {_as_tensor(self.change)}"
         if self.change.cause == "size":
             return f"{_size(self.change)} {self._else_one_serves('sizes')}"
         if IN_BETWEEN in self.change.expression:
@@ -146,6 +148,16 @@ class GuardFailed(Reason):
         if self.fixed_by:
             return f"The backend `{self.fixed_by}` takes none that vary; of ours one compilation serves all {what}."
         return f"Without `dynamic=False` one compilation serves all {what}."
+
+
+def _as_tensor(change: ChangeFact) -> str:
+    """Where a number is none that varies, what makes it one."""
+    if change.cause == "attribute":
+        name = change.expression.rpartition(".")[2]
+        return f"Keep it as a tensor: `self.register_buffer({name!r}, torch.tensor({change.before or 0}))`."
+    if change.expression.isidentifier():
+        return f"Pass `torch.tensor({change.expression})` where it is only reckoned with; leave it where there are few values."
+    return "Leave that part to the caller where there are many values."
 
 
 def _keep_off(change: ChangeFact) -> str:

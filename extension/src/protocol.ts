@@ -106,7 +106,8 @@ export interface TreeNode {
 export interface RunState {
   uri: string;
   run: string | number;
-  state: 'starting' | 'running' | 'errored' | 'exited';
+  /** `restored`: no run, but what an earlier window's run found out. */
+  state: 'starting' | 'running' | 'errored' | 'exited' | 'restored';
   message: string;
   stage?: string | null;
   function?: string | null;
@@ -166,5 +167,5 @@ export interface RunAnswer {
 }
 
 export function isOver(state: RunState): boolean {
-  return state.state === 'errored' || state.state === 'exited';
+  return state.state !== 'starting' && state.state !== 'running';
 }

@@ -31,6 +31,8 @@ test('a run names its file and shows what was found so far, then its result', ()
   assert.match(ofRun({ ...RUN, stage: 'fuse', function: 'layer_norm' }).text, /spin\) a\.py: 2 graphs · 1 break · 3 kernels$/);
   assert.match(ofRun({ ...RUN, graphs: 0, breaks: 0, kernels: 0 }).text, /spin\) a\.py: running$/);
   assert.match(ofRun({ ...RUN, state: 'exited', exitCode: 0 }).text, /zap\) a\.py: 2 graphs · 1 break · 3 kernels$/);
+  const restored = ofRun({ ...RUN, state: 'restored', warnings: 1 });
+  assert.match(restored.text, /warning\) a\.py: 2 graphs/);
   assert.match(ofRun({ ...RUN, functions: 0, state: 'exited', exitCode: 0 }).text, /zap\) a\.py: nothing compiled$/);
   const failed = ofRun({ ...RUN, state: 'exited', exitCode: 1 });
   assert.deepEqual([failed.text, failed.severity], ['$(error) a.py: exit code 1', 'error']);

@@ -1,6 +1,8 @@
 """The cell magic, with a shell that does what IPython's does with a cell."""
 
 import ast
+import asyncio
+import linecache
 import sys
 import types
 from pathlib import Path
@@ -96,3 +98,27 @@ def test_the_report_of_a_cell_that_raises_is_shown_and_torch_has_its_own_again(s
     assert torch.compile is theirs
     shell.magics["cell", "dynascope"](f"--quiet --json {tmp_path / 'r.json'}", CELL.replace("if y.sum() > 0", "if len(y) > 0"))
     assert (tmp_path / "r.json").exists() and not shell.shown
+
+
+@pytest.mark.expects("print-call")
+def test_a_cell_without_the_magic_is_named_by_its_number(shell, monkeypatch):
+    name, text = "/tmp/ipykernel_1/77.py", "def told(x):\n    print('hi')\n    return x + 1\n"
+    monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
+    exec(compile(text, name, "exec"), shell.names)
+    shell.compile.format_code_name = {name: ("Cell", "In[3]")}.get
+    shell.magics["cell", "dynascope"]("--backend eager", "torch.compile(told)(torch.ones(2))\n")
+    assert "--> cell_3.py:2:5" in repr(shell.shown[0]) and "ipykernel" not in repr(shell.shown[0])
+    beside = shell.shown[0]._repr_mimebundle_()["application/vnd.dynascope.report+json"]
+    assert beside["texts"]["cell_3.py"] == text
+    shell.magics["cell", "dynascope"]("", "told(torch.ones(2))\n")
+    assert "or only what an earlier cell compiled" in " ".join(repr(shell.shown[1]).split())
+
+
+def test_a_cell_that_awaits_is_left_alone_with_a_word_where_events_are_served_already(shell, capsys):
+    shell.transform_cell, shell.should_run_async = str, lambda cell, transformed_cell: "await" in transformed_cell
+
+    async def served():
+        shell.magics["cell", "dynascope"]("", "await nothing\n")
+
+    asyncio.run(served())
+    assert "awaits" in capsys.readouterr().out and not shell.shown

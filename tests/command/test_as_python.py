@@ -135,6 +135,8 @@ ENDS = {
     "main again": "import __main__\nprint(__main__.__name__, __main__.__file__)",
     "spawn": "import multiprocessing as m\ndef f(x): return x * 2\n"
     "if __name__ == '__main__': print(m.get_context('spawn').Pool(1).map(f, [1, 2]))",
+    "while torch is imported": "import sys\nclass Finder:\n    def find_spec(self, name, path=None, target=None):\n"
+    "        if name == 'torch.nn': raise KeyError('stop')\nsys.meta_path.insert(0, Finder())\nimport torch",
     "pickle": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))) is A, A.__qualname__)",
 }  # fmt: skip
 

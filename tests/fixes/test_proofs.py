@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from dynascope.fixes import outside
+from dynascope.proving import mending
 from dynascope.proving.asking import Program, Prover, ProverEnded
 from dynascope.proving.mending import mend, text_of
 
@@ -154,6 +155,15 @@ def test_a_program_that_never_ends(program, tmp_path):
     with Prover(seconds=2) as impatient:
         assert "longer than" in mend(program("while True:\n    pass\n"), impatient).trouble
         assert mend(program(HEAD + "def f(x):\n    return x\n\n\nf(torch.ones(3))\n"), impatient).trouble == ""
+
+
+def test_an_edit_is_not_waited_for_much_longer_than_the_program_runs(program, prover, monkeypatch):
+    there = program(f"{HEAD}def f(x):\n    print('so far')\n    return x * 2\n\n\nf(torch.ones(3))\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(mending, "LEAST_SECONDS", 0.0)
+        patch.setattr(mending, "SLOWER", 0)
+        assert not mend(there, prover).texts and prover.limit == 0
+    assert mend(there, prover).texts and prover.limit <= prover.seconds
 
 
 def test_a_trial_ends_with_its_prover(program, tmp_path):

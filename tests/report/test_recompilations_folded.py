@@ -89,3 +89,21 @@ def test_every_value_of_a_number_is_told():
 
     (again,) = [finding for finding in findings(report_of(run)) if finding.kind == "recompile"]
     assert again.message == "Compiled again 3 times: `width` was 8, 16, 9, 10 (a varying number)."
+
+
+def test_a_number_that_each_compilation_takes_for_a_constant_is_no_input():
+    few, many = torch.arange(4.0), torch.arange(9.0)
+
+    @dynascope.compile(backend="eager")
+    def looked_up(x, t, table):
+        return x * table[t]
+
+    def remedies(table):
+        found = findings(report_of(lambda: [looked_up(torch.ones(2), t, table) for t in (3, 2, 1)]))
+        return [finding.remedy for finding in found if finding.kind == "recompile"]
+
+    (remedy,) = remedies(few)
+    assert "needs this number as a constant" in remedy and "`torch.tensor(t)`" in remedy
+    dynascope.reset()
+    (remedy,) = remedies(many)
+    assert "is an input of the graph" in remedy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dynascope.captures.comparing import Comparison as Captures
 from dynascope.captures.comparing import Proof, Row
 from dynascope.captures.printing import comparison_text as text_of_captures
@@ -24,6 +26,8 @@ def test_a_comparison_of_backends_is_no_wider_than_the_terminal():
     words = "the program ended with 1: dynascope.backends.UnknownBackend: no backend is named 'nonsense'. There are: cudagraphs, eager"
     eager = Comparison("eager", "equal", True, 1.0, 0.002, 0.002, 2**28, 1, 0, None)
     found = [eager, Comparison("nonsense", words, False, same_output=False)]
+    timed = replace(found[1], results="equal", other_numbers=True)
+    assert "prints other words than under eager" in comparison_text(found) and "prints other numbers" in comparison_text([timed])
     wide, narrow = comparison_text(found).splitlines(), comparison_text(found, 50).splitlines()
     assert wide[0].startswith("backend    results") and wide[-1] == f"nonsense: {words}" and len(wide) == 5
     assert max(map(len, narrow)) <= 50 and narrow[0] == "eager" and "  warm call: 2.00 ms" in narrow

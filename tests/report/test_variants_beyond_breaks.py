@@ -167,3 +167,23 @@ def test_a_last_call_that_returns_before_the_break_shows_nothing_of_what_is_behi
     first, second = (variant.entry for variant in variants_of(function))
     assert chosen_entries(function) == (second,)
     assert len(chosen_entries(function, {first.identifier})) > 1
+
+
+def test_a_list_that_grows_is_told_by_its_length_also_where_one_variant_was_made_for_one(report_of):
+    report = report_of("""
+        import torch, dynascope
+
+        log = []
+
+        @dynascope.compile(backend="eager")
+        def step(x):
+            log.append(x)
+            return x * len(log)
+
+        for _ in range(3):
+            step(torch.ones(3))
+    """)
+    (function,) = report.functions
+    assert [variant.label for variant in variants_of(function)] == ["len(log) = 0", "len(log) int"]
+    again = next(entry for entry in function.entries if entry.change is not None)
+    assert (again.change.before, again.change.now) == ("0 items", "1 item")

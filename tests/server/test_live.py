@@ -113,6 +113,20 @@ async def test_what_only_a_run_can_say(editor):
     assert "stale: run again" in await titles(editor, path)
 
 
+async def test_an_edit_while_the_program_runs_is_followed_when_it_ends(editor):
+    await start(editor)
+    gate = "while not os.path.exists('go'):\n    time.sleep(0.02)\n"
+    text = f"import os\n{PROGRAM}{gate}"
+    run = asyncio.create_task(ran(editor, text))
+    path = editor.folder / "model.py"
+    await editor.until(lambda: (editor.folder / "runs").exists())
+    editor.edit(path, text.replace("y + 1", "y + y.sum().is_nonzero()"))
+    await editor.lenses(path)
+    (editor.folder / "go").touch()
+    await run
+    await live(editor, path)
+
+
 async def test_a_text_that_is_no_python_keeps_what_was_known(editor):
     await start(editor)
     path = await ran(editor)

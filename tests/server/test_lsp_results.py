@@ -290,6 +290,22 @@ async def test_results_are_there_again_in_a_new_window(editor):
     assert session.view(str(path)).stale, "the text as it was when the program ran is kept too"
 
 
+async def test_the_status_of_a_new_window_is_that_of_the_result_which_is_shown(editor):
+    await editor.start()
+    path = editor.program()
+    editor.open(path)
+    ended = await editor.run(path)
+    store = ResultsStore(editor.connection.folder / "storage")
+    stored = store.speaking_of(str(path))[0]
+    await editor.command("dynascope.clear")
+    store.keep(stored)
+    editor.close(path)
+    editor.open(path)
+    (note,) = await editor.until(lambda: [state for state in editor.seen_states() if state["state"] == "restored"])
+    counts = "uri", "functions", "graphs", "breaks", "kernels", "warnings"
+    assert [note[key] for key in counts] == [ended[key] for key in counts] and note["warnings"] > 0
+
+
 @pytest.mark.asyncio(loop_scope="session")
 async def test_unsaved_text_of_a_file_whose_uri_is_written_in_other_characters(editor):
     """A blank is %20 there, and é is %C3%A9."""

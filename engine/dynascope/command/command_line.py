@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from pathlib import Path
@@ -216,14 +215,15 @@ def _add_fix(commands: argparse._SubParsersAction) -> None:
         type=float,
         default=120.0,
         metavar="SECONDS",
-        help="end each run of the program after so many seconds (default: %(default)g)",
+        help="end each run of the program after so many seconds (default: %(default)g), with an edit after five times as long as it "
+        "runs without, or 20 s, where that is less",
     )
     fix.add_argument(
         "--within",
         type=float,
-        default=math.inf,
+        default=600.0,
         metavar="SECONDS",
-        help="try no other edit after so many seconds, and say so (default: every one is tried)",
+        help="try no other edit after so many seconds, and say so (default: %(default)g)",
     )
     fix.add_argument("file", metavar="FILE", help="the Python program")
     fix.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", default=[], help=ARGUMENTS)

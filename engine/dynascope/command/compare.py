@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from dynascope.command.ranks import children_folder
 from dynascope.command.run import can_be_written, execute_apart
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import findings
-from dynascope.report.printed import same_words
+from dynascope.report.printed import same_words, without_numbers
 from dynascope.report.store import ReportUnreadable, read_report
 from dynascope.report.tables import table, width_of, wrapped
 from dynascope.report.terminal import is_shown
@@ -56,6 +56,12 @@ class Comparison:
     kernels: int | None = None
     same_output: bool | None = None
     """Whether the program prints what it prints under `eager`."""
+    other_numbers: bool = False
+    """Only numbers are others in what it prints: results, or times that differ in every run."""
+
+    @property
+    def told_otherwise(self) -> str:
+        return "" if self.same_output is not False else "other numbers" if self.other_numbers else "other words"
 
 
 def backends(options: argparse.Namespace) -> int:
@@ -161,7 +167,9 @@ def _run_under(name: str, options: argparse.Namespace, expected: str | None) -> 
             return Comparison(name, f"no report: {error}", False), done.stdout
         has_ranks = any(children_folder(path).glob("*.json"))
     same = None if expected is None else same_words(done.stdout, expected, in_any_order=has_ranks)
-    return _judged(name, report, done, same), done.stdout
+    bare = [without_numbers(text) for text in (done.stdout, expected or "")]
+    numbers = same is False and same_words(bare[0], bare[1], in_any_order=has_ranks)
+    return replace(_judged(name, report, done, same), other_numbers=numbers), done.stdout
 
 
 def _judged(name: str, report: CompileReport, done: subprocess.CompletedProcess, same: bool | None) -> Comparison:
@@ -211,8 +219,8 @@ def comparison_text(found: list[Comparison], width: int = 0) -> str:
     lines = []
     for told, each in zip(table([HEAD, *rows], width, range(2, len(HEAD))), [None, *found], strict=True):
         lines += told
-        if each is not None and each.same_output is False:
-            lines += wrapped("  the program prints other words than under eager", width)
+        if each is not None and each.told_otherwise:
+            lines += wrapped(f"  the program prints {each.told_otherwise} than under eager", width)
     for each in long:
         lines += wrapped(f"{each.backend}: {each.results}", width)
     return "\n".join(lines)
@@ -224,8 +232,9 @@ def comparison_page(file: str, found: list[Comparison]) -> str:
     for each in found:
         cells = [re.sub(r"(?<=\d) (?=\w+$)", "\N{NO-BREAK SPACE}", cell) for cell in _row(each)]
         lines.append(f"| {' | '.join(cells)} |".replace("\n", " "))
-    others = [f"`{each.backend}`" for each in found if each.same_output is False]
-    lines += ["", f"Under {', '.join(others)} the program prints other words than under eager."] if others else []
+    for told in dict.fromkeys(each.told_otherwise for each in found if each.told_otherwise):
+        others = " and ".join(f"`{each.backend}`" for each in found if each.told_otherwise == told)
+        lines += ["", f"Under {others} the program prints {told} than under eager."]
     lines += ["", "Seconds and times are sums over the graphs, a call with its backward pass. Results are equal up to rounding."]
     return "\n".join(lines)
 

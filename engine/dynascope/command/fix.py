@@ -108,7 +108,7 @@ def _summary(mended: Mended, texts: dict[str, str], is_written: bool) -> list[st
     if mended.raised:
         lines.append(f"the program as it is written ends with {mended.raised}: what would come after was not tried.")
     if mended.is_cut:
-        lines.append("the time of `--within` was over before every edit was tried; there may be more.")
+        lines.append("the time was over before every edit was tried; there may be more, which a larger `--within SECONDS` tries.")
     if mended.proof is not None and not is_written:
         lines.append("`--write` makes these changes.")
     return lines

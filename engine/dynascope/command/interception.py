@@ -159,6 +159,10 @@ class _AfterImport(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
             self._callback(module)
 
+        # Python leaves its own frames of this name and file out of tracebacks and warnings: this one is as little the program's.
+        exec_module.__code__ = exec_module.__code__.replace(
+            co_filename="<frozen importlib._bootstrap_external>", co_name="_call_with_frames_removed"
+        )
         spec.loader.exec_module = exec_module
         return spec
 

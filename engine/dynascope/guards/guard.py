@@ -243,13 +243,13 @@ class LengthIs(Predicate):
         return (tuple.__len__(value) if is_a(value, tuple) else len(value)) == self.length
 
     def check(self) -> str:
-        return f"has {self._items(self.length)}"
+        return f"has {self.items(self.length)}"
 
     def failure(self, expression: str, value: Any) -> str:
-        return f"{expression} has {self._items(len(value))}, and had {self.length}"
+        return f"{expression} has {self.items(len(value))}, and had {self.length}"
 
     @staticmethod
-    def _items(number: int) -> str:
+    def items(number: int) -> str:
         return "1 item" if number == 1 else f"{number} items"
 
 

@@ -51,10 +51,10 @@ class Outcome:
 
 
 class Prover:
-    """`seconds`: how long one run of the program may take."""
+    """`seconds`: how long one run of the program may take; `limit` is the same for the runs that follow, and may be lowered."""
 
     def __init__(self, interpreter: str = sys.executable, seconds: float = 60.0) -> None:
-        self._seconds = seconds
+        self.seconds = self.limit = seconds
         self._folder = process_folder("dynascope-proofs-")
         self._count = 0
         self.process = subprocess.Popen(
@@ -86,14 +86,14 @@ class Prover:
         trial = Trial(program.file, program.arguments, dict(texts), str(printed), None, str(results), program.device, told)
         plain = self._run(trial)
         if plain.get("timed_out"):
-            return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
+            return Outcome(None, results, b"", 124, f"it ran longer than {self.limit:g} s")
         if not results.exists():
             return Outcome(None, results, printed.read_bytes(), plain["code"], _last_words(printed))
         if not is_captured:
             return Outcome(None, results, printed.read_bytes(), plain["code"])
         captured = self._run(replace(trial, results=None, report=str(report), printed=str(place / "captured")))
         if captured.get("timed_out"):
-            return Outcome(None, results, b"", 124, f"it ran longer than {self._seconds:g} s")
+            return Outcome(None, results, b"", 124, f"it ran longer than {self.limit:g} s")
         failed = place / "captured" if captured["code"] else printed
         trouble = "" if captured["code"] == plain["code"] else _last_words(failed)
         return Outcome(_report(report), results, printed.read_bytes(), plain["code"], trouble, raised(_errors(printed)))
@@ -102,7 +102,7 @@ class Prover:
         return self._asked({"compare": [str(first.results), str(second.results)]})
 
     def _run(self, trial: Trial) -> dict[str, Any]:
-        return self._asked({"trial": asdict(trial), "seconds": self._seconds})
+        return self._asked({"trial": asdict(trial), "seconds": self.limit})
 
     def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None

@@ -29,6 +29,9 @@ ROUNDS = 4
 """A break that is gone may show another one behind it."""
 TRIED_BEHIND = 4
 """How many fixes of such a one are tried with the first."""
+SLOWER = 5
+LEAST_SECONDS = 20.0
+"""An edit with which the program runs so many times as long as it does, and longer than that, is not waited for: it may never end."""
 Texts = Mapping[str, str]
 Count = Callable[[CompileReport], Any]
 """What is to become less."""
@@ -127,13 +130,16 @@ class _Search:
             ast.parse(text_of(self.given, self.program.file), self.program.file)
         except (SyntaxError, ValueError) as error:
             return f"Python cannot read the program: {error}"
+        self.prover.limit, started = self.prover.seconds, time.monotonic()
         outcome = self.prover.tried(self.program, self.given)
+        taken = time.monotonic() - started
         if outcome.report is None or outcome.trouble:
             return outcome.trouble or "nothing was captured"
         if outcome.code and not _left(outcome.report):
             when = "after what it had compiled, which has no break" if outcome.report.functions else "before anything was compiled"
             return f"the program ended with code {outcome.code} {when}{f' ({outcome.raised})' * bool(outcome.raised)}"
         again = self.prover.tried(self.program, self.given, is_captured=False)
+        self.prover.limit = min(self.prover.seconds, max(LEAST_SECONDS, SLOWER * taken))
         comparison = self.prover.compared(outcome, again)
         self._unsteady = frozenset(comparison["kept"])
         words = unsteady_words(outcome.printed, again.printed)

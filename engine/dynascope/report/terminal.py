@@ -61,11 +61,13 @@ QUIET_KINDS = frozenset({"note", "break"})
 
 @dataclass(frozen=True)
 class Page:
-    """How the report is shown: `guards` and `annotate` add what is left out by default."""
+    """How the report is shown: `guards` and `annotate` add what is left out by default. `nothing` says why nothing was compiled where
+    no whole program was run."""
 
     width: int = WIDTH
     guards: bool = False
     annotate: bool = False
+    nothing: str = ""
 
 
 def columns_of(stream: TextIO, unknown: int) -> int:
@@ -237,7 +239,7 @@ def guard_lines(report: CompileReport, width: int) -> list[Line]:
 
 def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | None, page: Page) -> list[Line]:
     if not report.functions:
-        return [[("", "")], *_nothing_compiled(report, page.width)]
+        return [[("", "")], *_nothing_compiled(report, page)]
     lines: list[Line] = [[("", "")]]
     shown = report.functions[:FUNCTIONS_SHOWN]
     names = max(len(function.name) for function in shown)
@@ -316,12 +318,14 @@ NOTHING_IS = {
 """Notes after which nothing is compiled, whatever the program asks for."""
 
 
-def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
+def _nothing_compiled(report: CompileReport, page: Page) -> list[Line]:
     program = report.program
     if program.error is not None:
         why = "the program ended with an error before a compiled function was called"
     elif (told := next((note.code for note in report.notes if note.code in NOTHING_IS), None)) is not None:
         why = NOTHING_IS[told]
+    elif page.nothing:
+        why = page.nothing
     elif program.asks is None and any(note.severity == "error" for note in report.notes):
         why = "the program ran as it was written"
     elif program.asks is None:
@@ -332,7 +336,7 @@ def _nothing_compiled(report: CompileReport, width: int) -> list[Line]:
         folder = _short(os.path.dirname(os.path.abspath(program.file)))
         where = "in this folder" if folder == "." else f"below {folder}"
         why = f"no function {where} was called with a tensor or calls a module, and the program compiles nothing itself"
-    return [[(row, "bold" if number == 0 else "")] for number, row in enumerate(_wrap(f"Nothing was compiled: {why}.", width))]
+    return [[(row, "bold" if number == 0 else "")] for number, row in enumerate(_wrap(f"Nothing was compiled: {why}.", page.width))]
 
 
 def counted(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact
+from dynascope.report.facts import ChangeFact, CompileReport, EntryFact, FunctionFact, GuardFact
 from dynascope.report.labels import fitted_labels
 
 SHOWN = 3
@@ -125,7 +125,7 @@ def _labels(entries: list[EntryFact]) -> dict[str, str]:
     if len(entries) < 2:
         return {entry.identifier: "" for entry in entries}
     told = {entry.identifier: _telling(entry.guards) for entry in entries}
-    changed = dict.fromkeys(entry.change.expression for entry in entries if entry.change is not None)
+    changed = {name for entry in entries if entry.change is not None for name in _names_of(entry.change)}
     names = dict.fromkeys(expression for guards in told.values() for expression in guards)
     differing = [name for name in names if len({_text(guards.get(name)) for guards in told.values()}) > 1]
     order = sorted(
@@ -203,9 +203,18 @@ def _numbers(entries: list[EntryFact]) -> list[str]:
     return [f"from compile() call {number}" for number, _ in enumerate(entries, 1)]
 
 
+def _names_of(change: ChangeFact) -> tuple[str, ...]:
+    return change.expression, f"len({change.expression})"
+
+
 def _telling(guards: Iterable[GuardFact]) -> dict[str, GuardFact]:
+    """By what it is about, what each says. How many items a list has is a number under the name that it has where it varies."""
     found: dict[str, GuardFact] = {}
     for guard in guards:
+        if guard.kind == "LengthIs" and guard.value:
+            length = replace(guard, expression=f"len({guard.expression})", kind="Equals", value=guard.value.split()[0])
+            found[length.expression] = length
+            continue
         is_torchs_own = guard.expression.startswith("torch.") or guard.value == f"torch.{guard.expression}"
         if guard.kind in PLAIN and guard.value and guard.value not in CODE and not is_torchs_own:
             known = found.get(guard.expression)

@@ -22,7 +22,7 @@ export function registerOutput(server: Server): vscode.Disposable & { show(): vo
   const onState = server.onRunState(state => {
     if (state.state === 'starting' && state.run !== current) {
       begin(state);
-    } else if (isOver(state)) {
+    } else if (isOver(state) && state.state !== 'restored') {
       speaking = undefined;
       channel.appendLine(`\n▸ ${name(state.uri)}: ${ending(state)}`);
     }

@@ -115,6 +115,7 @@ pre code { background: none; padding: 0; color: var(--vscode-editor-foreground);
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { padding: 0.25em 0.9em 0.25em 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--vscode-widget-border, transparent); }
+td:last-child { min-width: 8em; }
 th { font-weight: 600; }
 .here ul { background: var(--vscode-editor-background); }
 .here { background: var(--vscode-editor-rangeHighlightBackground); box-shadow: -2px 0 0 var(--vscode-charts-yellow); }

@@ -27,7 +27,8 @@ export function registerStatus(server: Server): vscode.Disposable {
       refresh();
     }),
     server.onRunState(state => {
-      run = state;
+      // A result of an earlier window says less than a run of this one.
+      run = state.state !== 'restored' || run === undefined || run.state === 'restored' ? state : run;
       refresh();
     }),
     vscode.window.onDidChangeVisibleTextEditors(refresh),

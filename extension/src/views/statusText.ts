@@ -49,7 +49,7 @@ export function ofRun(run: RunState): StatusText {
   if (run.state === 'errored') {
     return said('error', 'failed', 'error');
   }
-  if (run.exitCode !== 0) {
+  if (run.state !== 'restored' && run.exitCode !== 0) {
     return said('error', `exit code ${run.exitCode ?? '?'}`, 'error');
   }
   if (run.functions === 0) {

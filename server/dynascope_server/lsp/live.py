@@ -66,12 +66,20 @@ class Live:
     def text_changed(self, path: str) -> None:
         """The newest text is what counts: a capture of an older one is not waited for."""
         for program in self._server.session.programs():
-            if program in self._kept and path in self._server.session.texts_of(program):
-                task = self._following.get(program)
-                if task is not None:
-                    task.cancel()
-                task = self._following[program] = asyncio.get_running_loop().create_task(self._follow(program))
-                task.add_done_callback(_report_defect)
+            if path in self._server.session.texts_of(program):
+                self._follow_soon(program)
+
+    def run_ended(self, program: str) -> None:
+        """What was edited while it ran is followed now."""
+        self._follow_soon(program)
+
+    def _follow_soon(self, program: str) -> None:
+        if program in self._kept:
+            task = self._following.get(program)
+            if task is not None:
+                task.cancel()
+            task = self._following[program] = asyncio.get_running_loop().create_task(self._follow(program))
+            task.add_done_callback(_report_defect)
 
     @property
     def _is_wanted(self) -> bool:

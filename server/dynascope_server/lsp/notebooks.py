@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dynascope.report.spoken_files import with_files
 from dynascope.report.store import ReportUnreadable
 from dynascope.report.store import read_report as read_stored
 
-from dynascope_server.ide.absolute_files import with_files
 from dynascope_server.ide.cells import cells_of
 from dynascope_server.lsp import uris
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dynascope.report.facts import CompileReport
 from dynascope.report.lines import breaks_of
 from dynascope.report.reason import Explanation
 
@@ -193,16 +194,11 @@ class Run:
 
     def _state_note(self) -> dict[str, Any]:
         report = self._server.session.report_of(self.path)
-        found = [entry for _, entry in entries(report)] if report is not None else []
         note: dict[str, Any] = {
             "uri": self._server.uri_of(self.path),
             "state": self.state,
             "message": self._message,
-            "functions": len(report.functions) if report else 0,
-            "graphs": len(report.graphs) if report else 0,
-            "breaks": breaks_of(found),
-            "kernels": len(report.kernels) if report else 0,
-            "warnings": sum(p.severity == "warning" for p in problems(report)) if report and self._is_over else 0,
+            **counted(report, self._is_over),
             **self.handle,
         }
         if self.state == "running" and self._stage is not None:
@@ -212,6 +208,19 @@ class Run:
             code = self._seen.return_code if self._seen is not None else None
             note |= {} if code is None else {"exitCode": code} if code >= 0 else {"signal": -code}
         return note
+
+
+def counted(report: CompileReport | None, is_over: bool) -> dict[str, int]:
+    """What a client's status says of a result."""
+    if report is None:
+        return dict.fromkeys(("functions", "graphs", "breaks", "kernels", "warnings"), 0)
+    return {
+        "functions": len(report.functions),
+        "graphs": len(report.graphs),
+        "breaks": breaks_of([entry for _, entry in entries(report)]),
+        "kernels": len(report.kernels),
+        "warnings": sum(p.severity == "warning" for p in problems(report)) if is_over else 0,
+    }
 
 
 def _words(explanation: Explanation) -> str:

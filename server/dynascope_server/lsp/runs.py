@@ -114,6 +114,7 @@ class Runs:
             run.break_down(error)
         del self._running[run.path]
         run.finish()
+        self._server.live.run_ended(run.path)
 
     async def _take_turn(self, run: Run) -> bool:
         """False where the run was cancelled while it waited."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from dynascope_server.ide.lenses import summary
 from dynascope_server.lsp import uris
+from dynascope_server.lsp.run import counted
 from dynascope_server.report_file import UnreadableReport, read_report
 from dynascope_server.results_store import StoredResult
 
@@ -47,6 +49,10 @@ async def _restore(server: DynascopeServer, stored: StoredResult) -> None:
         return
     server.session.restore(stored.program, report, stored.texts)
     server.results_changed(stored.program)
+    if server.settings.client.runState:
+        said = {"uri": server.uri_of(stored.program), "state": "restored", "message": f"Of an earlier run: {summary(report)}"}
+        files = {"run": "", "logFile": "", "reportFile": stored.report}
+        server.protocol.notify("dynascope/runState", {**said, **counted(report, is_over=True), **files})
 
 
 def saved(server: DynascopeServer, params: types.DidSaveTextDocumentParams) -> None:
