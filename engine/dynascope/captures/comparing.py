@@ -83,10 +83,10 @@ def _compared(function: Callable, calls: Sequence[Call]) -> Comparison:
     code = _code(function)
     tried = _that_run_otherwise(function, [*calls, *others(first)], code)
     fresh = _fresh(function)
-    eager = _warm(fresh, first, Surroundings.of(fresh))
-    rows = tuple(_row(name, function, first, tried, eager or 0.0) for name in SYSTEMS)
+    rows = tuple(_row(name, function, first, tried) for name in SYSTEMS)
+    eager = _warm([fresh], first, Surroundings.of(fresh))
     notes = () if tried else ("Eager itself gives something else when the same call is made again, so nothing is proved.",)
-    return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager or 0.0, notes)
+    return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager[0] if eager else 0.0, notes)
 
 
 def _code(function: Callable) -> types.CodeType | None:
@@ -127,7 +127,7 @@ def _fresh(function: Callable) -> Callable:
         return function
 
 
-def _row(name: str, function: Callable, first: Call, tried: Tried, eager: float) -> Row:
+def _row(name: str, function: Callable, first: Call, tried: Tried) -> Row:
     torch.manual_seed(0)
     target = _fresh(function)
     outside = Surroundings.of(target)
@@ -142,8 +142,9 @@ def _row(name: str, function: Callable, first: Call, tried: Tried, eager: float)
         outside.restore(before)  # what a capture left behind may be its own stand-ins
     seconds = time.perf_counter() - start
     proofs = tuple(_proof(made, call, expected, lines, outside) for call, expected, lines in tried)
-    warm = None if proofs and proofs[0].is_said else _warm(_fresh(made.run) if made.has_own_state else made.run, first, outside)
-    return Row(name, True, made.pieces, made.notes, "", False, proofs, seconds, None if warm is None else warm - eager)
+    own = _fresh(made.run) if made.has_own_state else made.run
+    warm = None if proofs and proofs[0].is_said else _warm([own, target], first, outside)
+    return Row(name, True, made.pieces, made.notes, "", False, proofs, seconds, None if warm is None else warm[0] - warm[1])
 
 
 def _proof(made: Capture, call: Call, expected: Observed, lines: tuple[int, ...], outside: Surroundings) -> Proof:
@@ -162,19 +163,22 @@ def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {words.removeprefix('RuntimeError: ')}"[:300]
 
 
-def _warm(run: Callable, call: Call, outside: Surroundings) -> float | None:
-    """The fastest of some calls, each of which finds what the first one found; None where it raises."""
-    given, best = call.copied(), float("inf")
+def _warm(runs: Sequence[Callable], call: Call, outside: Surroundings) -> list[float] | None:
+    """The fastest of some calls of each, in turn: a machine that is slow for a while is so for all. Each call finds what the first one
+    found; None where one raises."""
+    given, best = [call.copied() for _ in runs], [float("inf")] * len(runs)
     before = outside.contents()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            run(*given.arguments, **given.keywords)
+            for run, each in zip(runs, given, strict=True):
+                run(*each.arguments, **each.keywords)
             began = time.perf_counter()
             for _ in range(TIMES):
-                outside.restore(before)
-                start = time.perf_counter()
-                run(*given.arguments, **given.keywords)
-                best = min(best, time.perf_counter() - start)
+                for at, (run, each) in enumerate(zip(runs, given, strict=True)):
+                    outside.restore(before)
+                    start = time.perf_counter()
+                    run(*each.arguments, **each.keywords)
+                    best[at] = min(best[at], time.perf_counter() - start)
                 if time.perf_counter() - began > SECONDS:
                     break
     except Exception:
