@@ -56,6 +56,8 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
     """What a tensor is that has more to it than elements at sizes and strides; None for the usual kind."""
     if tensor.is_nested:
         return "nested tensor"
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "tensor of one of torch's transforms"
     if hasattr(tensor, "has_names") and tensor.has_names():  # until torch 2.12
         return "named tensor"
     if tensor.is_quantized or tensor.dtype in QUANTIZED:  # a meta kernel may forget all of it but the dtype
