@@ -64,6 +64,8 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
         return "quantized tensor"
     if tensor.requires_grad and not (tensor.is_floating_point() or tensor.is_complex()):  # as an integer view that was filled does
         return "tensor of integers that requires grad"
+    if tensor.requires_grad and tensor.is_inference() and torch.is_grad_enabled():  # autograd records some of what is done with it
+        return "inference tensor that requires grad"
     if tensor.requires_grad and not _has_history(tensor):
         return "view whose history cannot be told"
     return None if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')} tensor"
