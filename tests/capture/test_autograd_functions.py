@@ -175,6 +175,133 @@ def test_a_second_derivative_is_that_of_the_backward_pass():
     torch.testing.assert_close(found, wanted)
 
 
+class Scaled100(Function):
+    @staticmethod
+    def forward(ctx, gradient):
+        return gradient * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 100
+
+
+class CallsAnother(Function):
+    """Its backward pass is not differentiated as its operators are: the other function says how."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return Scaled100.apply(gradient * x)
+
+
+class CallsItself(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.flip(0) * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return CallsItself.apply(gradient) * 3
+
+
+class PartlyUnrecorded(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        with torch.no_grad():
+            constant = x * 2
+        return gradient * constant + gradient * x
+
+
+def second_derivative(function, x):
+    (first,) = torch.autograd.grad((function(x) ** 2).sum(), x, create_graph=True)
+    return torch.autograd.grad((first**2).sum(), x, create_graph=True)[0]
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("function", [CallsAnother, CallsItself, PartlyUnrecorded])
+def test_a_backward_pass_is_differentiated_as_the_program_says(function, backend):
+    x = torch.linspace(0.5, 1, 4, requires_grad=True)
+    wanted = second_derivative(function.apply, x)
+    compiled = dynascope.compile(lambda x: function.apply(x), backend=backend, fullgraph=True)
+    torch.testing.assert_close(second_derivative(compiled, x), wanted)
+
+
+def test_a_third_derivative_that_was_not_followed_is_refused():
+    x = torch.linspace(0.5, 1, 4, requires_grad=True)
+    second = second_derivative(dynascope.compile(lambda x: CallsItself.apply(x), backend="eager"), x)
+    with pytest.raises(RuntimeError, match="this is a third derivative"):
+        second.sum().backward()
+
+
+class AsksForGradMode(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (2 if torch.is_grad_enabled() else 3)
+
+
+class AsksForHistory(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (2 if gradient.requires_grad else 3)
+
+
+class SetsGradMode(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        with torch.set_grad_enabled(False):
+            doubled = gradient * 2
+        return doubled + gradient
+
+
+class WritesUnrecorded(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        doubled = gradient * 2
+        with torch.no_grad():
+            doubled.mul_(3)
+        return doubled + gradient
+
+
+@pytest.mark.parametrize("function", [AsksForGradMode, AsksForHistory, SetsGradMode, WritesUnrecorded])
+def test_what_depends_on_whether_a_backward_pass_is_differentiated_is_left_to_autograd(function):
+    x = torch.linspace(0.5, 1, 4, requires_grad=True)
+
+    def gradients(function):
+        return torch.autograd.grad(function(x).sum(), x)[0], second_derivative(function, x)
+
+    wanted = gradients(function.apply)
+    with dynascope.expected("tensor-attribute" if function is AsksForHistory else "foreign-call"):
+        found = gradients(dynascope.compile(lambda x: function.apply(x), backend="eager"))
+    torch.testing.assert_close(found, wanted)
+
+
 SEEN = []
 
 

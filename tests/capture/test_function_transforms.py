@@ -261,3 +261,24 @@ def test_mapped_over_no_rows(dtype):
         x = torch.ones(count, 3, dtype=dtype, requires_grad=dtype.is_floating_point)
         ours, theirs = compiled(x), program(x)
         assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype and ours.requires_grad == theirs.requires_grad
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_row_that_outlives_its_transform_raises_as_in_eager(backend):
+    def program(x):
+        kept = None
+
+        def keep(row):
+            nonlocal kept
+            kept = row
+            return row * 2
+
+        torch.vmap(keep)(x)
+        return kept.sin()
+
+    x = torch.ones(2, 3)
+    with pytest.raises(RuntimeError, match="may have escaped"):
+        program(x)
+    compiled = dynascope.compile(program, backend=backend)
+    with dynascope.expected("foreign-call", "tensor-subclass", required=False), pytest.raises(RuntimeError, match="may have escaped"):
+        compiled(x)

@@ -293,3 +293,26 @@ def test_a_view_in_place_of_an_inference_tensor_is_refused_outside(name):
     with pytest.raises(RuntimeError, match="outside InferenceMode"):
         dynascope.compile(program)(x, False)
     assert torch.equal(dynascope.compile(program)(x, True), program(x, True))
+
+
+def test_a_view_of_an_inference_tensor_that_requires_grad_does_not():
+    with torch.inference_mode():
+        leaf = torch.ones(2, 3, requires_grad=True)
+
+    def program(x):
+        view = x.view(-1)
+        return view.requires_grad, view.is_inference()
+
+    with dynascope.expected("foreign-call", "tensor-subclass"):
+        assert dynascope.compile(program, backend="eager")(leaf) == program(leaf)
+
+
+def test_a_model_made_in_inference_mode_is_one_graph_there():
+    with torch.inference_mode():
+        layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+
+    def program(x):
+        with torch.inference_mode():
+            return layer(x)
+
+    torch.testing.assert_close(dynascope.compile(program, backend="eager", fullgraph=True)(x), program(x))

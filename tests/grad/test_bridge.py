@@ -189,6 +189,15 @@ def test_a_tensor_of_the_program_itself_is_returned_as_it_is():
     assert compiled(torch.ones(3))[1] is compiled(torch.ones(3))[1] is constant
 
 
+def test_a_write_to_elements_that_share_places_is_refused():
+    def program(x):  # eager adds to each place as often as it is shown
+        x.as_strided((3, 3), (1, 1)).add_(1)
+        return x
+
+    with pytest.raises(DifferentiationRefused, match="share places in memory"):
+        compiled(program, [torch.arange(9.0)])
+
+
 def test_views_of_an_input_that_repeats_elements_are_refused():
     """Views of it that show the same places are different elements, each with a gradient of its own."""
     x = torch.randn(3, 1).expand(3, 4).detach().requires_grad_()

@@ -43,6 +43,8 @@ class CustomFunction:
     materializes: bool
     """Whether undefined gradients of results are zeros for `backward`."""
     is_once_differentiable: bool
+    ends_here: bool = False
+    """Its own backward pass was not followed to where it may be differentiated again, which is an error then."""
     asked_at: tuple[Place, ...] = field(default=(), repr=False)
     """Where the program's backward pass reads what was saved, from that function on: there it is told that this was freed or changed."""
 
@@ -67,6 +69,20 @@ class CustomFunction:
         return results if self.returns_tuple else results[0]
 
 
+class DifferentiatedNoFurther(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradient: torch.Tensor, name: str) -> torch.Tensor:
+        ctx.name = name
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise RuntimeError(
+            f"the backward pass of {ctx.name} calls custom functions in their own backward passes; compiled by Dynascope it can be "
+            "differentiated twice, and this is a third derivative. Call it in a function with @dynascope.disable."
+        )
+
+
 def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Function]:
     def forward(ctx: Any, *operands: Any) -> tuple:
         made = run(custom.forward, operands)
@@ -82,7 +98,10 @@ def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Functi
         return (None,) * len(ctx.needs_input_grad) if is_undefined else ()
 
     def followed(ctx: Any, gradients: tuple, saved: tuple) -> tuple:
-        return tuple(run(custom.backward, (*gradients, *saved, *ctx.kept)))
+        made = tuple(run(custom.backward, (*gradients, *saved, *ctx.kept)))
+        if not custom.ends_here or not torch.is_grad_enabled():
+            return made
+        return tuple(gradient if gradient is None else DifferentiatedNoFurther.apply(gradient, custom.name) for gradient in made)
 
     def backward(ctx: Any, *gradients: Any) -> tuple:
         return has_none(ctx, gradients) or followed(ctx, gradients, ctx.saved_tensors if custom.saved else ())

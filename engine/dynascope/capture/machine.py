@@ -186,6 +186,8 @@ class Machine:
         """Inference modes that the program has entered or left (`calls/inference_mode.py`)."""
         self.devices: tuple[torch.device, ...] = ()
         """Those that the program has entered (`with torch.device("cuda"):`), each until its block ends."""
+        self.backward_passes: tuple[Any, ...] = ()
+        """The calls of custom functions whose backward passes are followed, as they may be differentiated again, outermost first."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
         self.catchers = self.catchers_of_absence = 0

@@ -56,12 +56,16 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
     """What a tensor is that has more to it than elements at sizes and strides; None for the usual kind."""
     if tensor.is_nested:
         return "nested tensor"
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "tensor of one of torch's transforms"
     if hasattr(tensor, "has_names") and tensor.has_names():  # until torch 2.12
         return "named tensor"
     if tensor.is_quantized or tensor.dtype in QUANTIZED:  # a meta kernel may forget all of it but the dtype
         return "quantized tensor"
     if tensor.requires_grad and not (tensor.is_floating_point() or tensor.is_complex()):  # as an integer view that was filled does
         return "tensor of integers that requires grad"
+    if tensor.requires_grad and tensor.is_inference() and torch.is_grad_enabled():  # autograd records some of what is done with it
+        return "inference tensor that requires grad"
     if tensor.requires_grad and not _has_history(tensor):
         return "view whose history cannot be told"
     return None if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')} tensor"

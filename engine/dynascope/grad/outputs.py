@@ -24,7 +24,7 @@ from dynascope.grad.reasons import (
     UnsupportedTensor,
 )
 from dynascope.grad.record import Recorder, Writes
-from dynascope.grad.shapes import is_dense
+from dynascope.grad.shapes import is_dense, repeats_elements
 from dynascope.grad.storage import Cell, Memory, geometry_of
 from dynascope.grad.tape import META, Value
 from dynascope.grad.views import ViewRecipe, restrided, with_strides
@@ -327,18 +327,6 @@ def shares_version(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _name_of(function: Any) -> str:
     """As eager names it: functions of our own that stand for one of torch's say which."""
     return getattr(function, "known_as", None) or type(function).name(function)
-
-
-def repeats_elements(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements may share a place in memory. Views are told by the places they show, which then do not tell which
-    elements a gradient belongs to; and a write to one element is one to others."""
-    reach = 0
-    for stride, size in sorted(zip(strides, sizes, strict=True)):
-        if size > 1:
-            if stride <= reach:
-                return True
-            reach += (size - 1) * stride
-    return False
 
 
 def path(memory: Memory, output: torch.Tensor) -> tuple[ViewRecipe, ...]:

@@ -315,3 +315,15 @@ def inferred_sizes(sizes: Sequence[int], element_count: int) -> Sizes:
     for size in sizes:
         known *= 1 if size == -1 else size
     return tuple(element_count // max(known, 1) if size == -1 else size for size in sizes)
+
+
+def repeats_elements(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements may share a place in memory. Views are told by the places they show, which then do not tell which
+    elements a gradient belongs to; and a write to one element is one to others."""
+    reach = 0
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += (size - 1) * stride
+    return False

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
-from dynascope.grad.shapes import preserved_strides
+from dynascope.grad.shapes import preserved_strides, repeats_elements
 from dynascope.grad.tape import Sizes, Value, names_of, sizes_in
 from dynascope.grad.views import Builder, ViewRecipe, with_strides
 
@@ -146,6 +146,8 @@ class Memory:
         strides = preserved_strides(Value(replace(value.layout, sizes=sizes, strides=strides)))
         value = with_strides(self.builder, value, strides)  # its order of memory stays, and what follows takes after it
         geometry = self.geometry(tensor)
+        if geometry != cell.root and repeats_elements(tensor.shape, tensor.stride()):
+            raise DifferentiationRefused(UnsupportedMutation(operation, "its elements share places in memory"))
         known = {geometry: value}
         while geometry != cell.root:
             parent, recipe = self.recipe(cell, geometry)

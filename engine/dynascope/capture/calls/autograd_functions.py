@@ -5,11 +5,14 @@
 
 The nodes of both are made in the one graph of the capture, where the program's own values are, and copied from there. What was
 copied leaves the graph at its end (`GraphBuilder.leave_out`).
+
+A backward pass may be differentiated again. So what has no part in that is said in its graph: a custom function called there is a node,
+with its own backward pass, and what is computed under `no_grad` is detached (`Unrecorded`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -91,15 +94,31 @@ class Call:
         gradient_requirements.check_unchanged(machine, given)
         self.context = InstanceValue(Context)
         self.tangents: list[fx.Node] = []
-        self.may_record = torch.is_grad_enabled()
-        self.records = self.may_record and any(requires_grad(value) for value in given)
+        self.unrecorded, self.ends_here = Unrecorded(self), False
+        self.is_once_differentiable = cls.value.backward.__globals__ is vars(torch.autograd.function)
+        around: tuple[Call, ...] = machine.backward_passes
+        if around and around[-1].unrecorded.depth:
+            around = ()
+        elif len(around) > 1:
+            around[-1].ends_here = True
+            around = ()
+        self.around = around
+        self.may_record = torch.is_grad_enabled() or bool(around)
+        self.records = self.may_record and any(map(self.has_history, given))
+
+    def has_history(self, value: Value) -> bool:
+        """In a backward pass whatever can have one: it has where that pass is differentiated."""
+        return requires_grad(value) or (
+            bool(self.around) and isinstance(value, TensorValue) and (value.example.is_floating_point() or value.example.is_complex())
+        )
 
     def run(self) -> Value:
-        needs = [boolean(self.records and requires_grad(value)) for value in self.given]
+        needs = [boolean(self.records and self.has_history(value)) for value in self.given]
         self.context.attributes["needs_input_grad"] = TupleValue(tuple(needs))
         start = self.last_node()
         with self.without_gradients():
-            result = self.forward()
+            with self.backward_passes(()):  # what a forward pass calls is never recorded
+                result = self.forward()
             results = [self.machine.realize(item) for item in result.items] if is_tuple(result) else [result]
             if not self.records and self.may_record and any(map(self.is_view_of_argument, results)):
                 raise self.cannot("it returns a view of an argument, which autograd lets nobody change in place")
@@ -141,7 +160,8 @@ class Call:
         function = attributes.get_now(machine, self.cls, "backward")
         before = Earlier(machine, [self.context, function])
         try:
-            result = machine.realize(machine.call_now(function, [self.context, *tangents]))
+            with self.backward_passes(() if self.is_once_differentiable else (*self.around, self)):
+                result = machine.realize(machine.call_now(function, [self.context, *tangents]))
         except Raised as raised:
             raise self.cannot(f"its backward pass raises {raised.value.python_type.__name__}") from None
         if before.is_changed(machine):
@@ -185,6 +205,22 @@ class Call:
             raise
         torch._C._set_grad_enabled(before)
         self.machine.journal.record(lambda: torch._C._set_grad_enabled(False))
+
+    @contextmanager
+    def backward_passes(self, passes: tuple[Call, ...]) -> Iterator[None]:
+        machine = self.machine
+        before = machine.backward_passes
+        machine.backward_passes = passes
+        machine.journal.record(lambda: setattr(machine, "backward_passes", before))
+        try:
+            yield
+        except Break:  # the step is undone as a whole
+            raise
+        except Raised:
+            machine.backward_passes = before
+            raise
+        machine.backward_passes = before
+        machine.journal.record(lambda: setattr(machine, "backward_passes", passes))
 
     def cannot(self, why: str) -> Break:
         return Break(ForeignCall(f"{self.name}.apply", why))
@@ -244,13 +280,14 @@ class Call:
             self.name,
             self.cls.value.__module__,
             copied(forward, operands, [*(value.node for value in tensors), *kept]),
-            copied(backward, [*self.tangents, *kept], for_operands),
+            copied(backward, [*self.tangents, *kept], for_operands, self.unrecorded.nodes),
             len(tensors),
             count,
             has_several,
             tuple(at for at, value in enumerate(tensors) if id(value) in unmarked),
             self.materializes(),
-            self.cls.value.backward.__globals__ is vars(torch.autograd.function),
+            self.is_once_differentiable,
+            self.ends_here,
             self.asked_at(),
         )
         return custom, [known.get(node) or value_of(self, node) for node in operands]
@@ -298,8 +335,33 @@ class Call:
         return TupleValue(tuple(items))
 
 
-def copied(nodes: list[fx.Node], inputs: list[fx.Node], outputs: Iterable[fx.Node | None]) -> fx.GraphModule:
-    """A graph of these nodes. An input given twice is the first one."""
+class Unrecorded:
+    """What a backward pass computes under `no_grad`, where it would be recorded if that pass is differentiated."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.depth = self.writes = 0
+        self.start: fx.Node | None = None
+        self.nodes: set[fx.Node] = set()
+
+    def enter(self) -> None:
+        if not self.depth:
+            self.start, self.writes = self.call.last_node(), len(self.call.machine.tensor_writes)
+        self.depth += 1
+
+    def leave(self) -> None:
+        self.depth -= 1
+        if self.depth or self.start is None:
+            return
+        if len(self.call.machine.tensor_writes) != self.writes:
+            raise self.call.cannot("its backward pass changes a tensor in place under no_grad")
+        self.nodes.update(self.call.nodes_between(self.start, self.call.last_node()))
+
+
+def copied(
+    nodes: list[fx.Node], inputs: list[fx.Node], outputs: Iterable[fx.Node | None], unrecorded: Container[fx.Node] = ()
+) -> fx.GraphModule:
+    """A graph of these nodes, with the tensors of those that are `unrecorded` detached. An input given twice is the first one."""
     graph, known = fx.Graph(), {}
     for at, node in enumerate(inputs):
         placeholder = graph.placeholder(f"{node.name}_{at}" if node in known else node.name)
@@ -307,6 +369,9 @@ def copied(nodes: list[fx.Node], inputs: list[fx.Node], outputs: Iterable[fx.Nod
         known.setdefault(node, placeholder)
     for node in nodes:
         known[node] = graph.node_copy(node, known.__getitem__)
+        if node in unrecorded and isinstance(node.meta.get("example_value"), torch.Tensor):
+            known[node] = graph.call_function(torch.Tensor.detach, (known[node],))
+            known[node].meta = dict(node.meta)
     graph.output(tuple(None if node is None else known[node] for node in outputs))
     return fx.GraphModule(torch.nn.Module(), graph)
 

@@ -37,6 +37,8 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if name in ("shape", "nbytes") and machine.extents.vary:
         now = getattr(value.example, name)
         return number_values(machine, machine.extents.ask(value, lambda example: getattr(example, name)), now)
+    if name in OF_HISTORY and may_have_history(machine, value):
+        raise Break(TensorAttribute(name))
     if name == gradient_requirements.NAME:
         return boolean(gradient_requirements.requires_grad(machine, value))
     if name in METADATA_ATTRIBUTES and hasattr(value.example, name):
@@ -73,6 +75,16 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if callable(entry):
         return MethodValue(ConstantValue(entry), value)
     raise Break(TensorAttribute(name))
+
+
+OF_HISTORY = frozenset([gradient_requirements.NAME, "is_leaf", "grad_fn"])
+
+
+def may_have_history(machine: Machine, value: TensorValue) -> bool:
+    """Whether a tensor of a backward pass has one depends on whether that pass is differentiated."""
+    example = value.example
+    is_number = example.is_floating_point() or example.is_complex()
+    return bool(machine.backward_passes) and value.object is None and is_number and not example.requires_grad
 
 
 def version(machine: Machine, value: TensorValue) -> Value:

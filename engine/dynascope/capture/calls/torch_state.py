@@ -45,13 +45,29 @@ def set_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[st
     """
     wanted = bool(machine.object_of(arguments[0]))
     before = torch.is_grad_enabled()
+    if machine.backward_passes and not before:
+        set_in_backward_pass(machine, wanted)
     if wanted != before:
         change(machine, torch._C._set_grad_enabled, (wanted,), lambda: torch._C._set_grad_enabled(before))
     return NONE
 
 
+def set_in_backward_pass(machine: Machine, wanted: bool) -> None:
+    """A backward pass runs with gradients off, but where it is differentiated: so what is off and stays off may be a change."""
+    unrecorded = machine.backward_passes[-1].unrecorded
+    codes = [frame.code for frame in machine.frames[-3:]]  # the class's method, `construct` and `set_grad_enabled.__init__`
+    if torch.no_grad.__enter__.__code__ in codes:
+        unrecorded.enter()
+    elif torch.no_grad.__exit__.__code__ in codes:
+        unrecorded.leave()
+    elif not wanted or unrecorded.depth:
+        raise Break(ForeignCall("set_grad_enabled", "whether gradients were off depends on whether this backward pass is differentiated"))
+
+
 @meaning(torch.is_grad_enabled)
 def is_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    if machine.backward_passes and machine.frames[-1].globals is not vars(torch.autograd.grad_mode):
+        raise Break(ForeignCall("is_grad_enabled", "it depends on whether this backward pass is differentiated"))
     return boolean(torch.is_grad_enabled())
 
 
