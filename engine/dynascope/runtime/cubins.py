@@ -195,11 +195,22 @@ def compile_kernel(kernel: TritonKernel, target: Target) -> Cubin:
     }
     signature = {parameter.name: parameter.kind for parameter in kernel.parameters}
     source = ASTSource(function, signature, constexprs={}, attrs=attributes)
-    try:
-        built = triton.compile(source, target=GPUTarget("cuda", target.capability, 32), options=options_of(kernel))
-    except Exception as error:
-        raise KernelError(TritonRefused(kernel.name, _words(error))) from error
+
+    def build(**more: Any) -> Any:
+        try:
+            return triton.compile(source, target=GPUTarget("cuda", target.capability, 32), options=options_of(kernel) | more)
+        except Exception as error:
+            raise KernelError(TritonRefused(kernel.name, _words(error))) from error
+
+    built = build()
+    if PACKED_ADD in built.asm["ptx"]:
+        built = build(ptx_options="--opt-level 0")
     return _cubin(kernel, built)
+
+
+PACKED_ADD = "add.s16x2"
+"""Two sums of 16 bits in one instruction, which LLVM makes of positions in small blocks. Of one with a constant whose halves are masked
+afterwards ptxas 12.8 and 12.9 drop the constant, at any level of optimization but 0 (`F.pad(x, (1, 2))` of 12 int64 elements)."""
 
 
 def _cubin(kernel: TritonKernel, built: Any) -> Cubin:
