@@ -345,3 +345,19 @@ def test_a_script_keeps_numbers_of_its_own_and_parameters_are_lazy_tensors_too()
     rows = rows_of(Stepping(), torch.randn(5, 4))
     assert rows["torch.jit.script"].is_sound and rows["torch.jit.script"].captured
     assert rows["LazyTensor"].is_missing or (rows["LazyTensor"].captured and rows["LazyTensor"].is_sound)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up = nn.LayerNorm(4), nn.Linear(4, 8)
+
+    def forward(self, x):
+        return nn.functional.gelu(self.up(self.norm(x)))
+
+
+def test_eager_is_timed_beside_each_way_on_a_module_that_no_capture_has_touched():
+    """Lazy tensors leave a module's parameters on their device: eager's call of that one ends the process."""
+    rows = rows_of(Block(), torch.ones(2, 4))
+    assert rows["dynascope"].overhead is not None
+    assert rows["LazyTensor"].is_missing or rows["LazyTensor"].overhead is not None

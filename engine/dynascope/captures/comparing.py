@@ -143,7 +143,8 @@ def _row(name: str, function: Callable, first: Call, tried: Tried) -> Row:
     seconds = time.perf_counter() - start
     proofs = tuple(_proof(made, call, expected, lines, outside) for call, expected, lines in tried)
     own = _fresh(made.run) if made.has_own_state else made.run
-    warm = None if proofs and proofs[0].is_said else _warm([own, target], first, outside)
+    # Eager's calls are of a copy of their own: lazy tensors leave parameters on their device.
+    warm = None if proofs and proofs[0].is_said else _warm([own, _fresh(function)], first, outside)
     return Row(name, True, made.pieces, made.notes, "", False, proofs, seconds, None if warm is None else warm[0] - warm[1])
 
 
