@@ -52,6 +52,10 @@ def _as_lazy(meta: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
         return torch._neg_view(meta) if tensor.is_neg() else meta
 
 
+def can_require_grad(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
 def more_than_strides(tensor: torch.Tensor) -> str | None:
     """What a tensor is that has more to it than elements at sizes and strides; None for the usual kind."""
     if tensor.is_nested:
@@ -62,7 +66,7 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
         return "named tensor"
     if tensor.is_quantized or tensor.dtype in QUANTIZED:  # a meta kernel may forget all of it but the dtype
         return "quantized tensor"
-    if tensor.requires_grad and not (tensor.is_floating_point() or tensor.is_complex()):  # as an integer view that was filled does
+    if tensor.requires_grad and not can_require_grad(tensor):  # as an integer view that was filled does
         return "tensor of integers that requires grad"
     if tensor.requires_grad and tensor.is_inference() and torch.is_grad_enabled():  # autograd records some of what is done with it
         return "inference tensor that requires grad"

@@ -84,7 +84,7 @@ def _compared(function: Callable, calls: Sequence[Call]) -> Comparison:
     tried = _that_run_otherwise(function, [*calls, *others(first)], code)
     fresh = _fresh(function)
     rows = tuple(_row(name, function, first, tried) for name in SYSTEMS)
-    eager = _warm([fresh], first, Surroundings.of(fresh))
+    eager = _warm(first, (fresh, Surroundings.of(fresh)))
     notes = () if tried else ("Eager itself gives something else when the same call is made again, so nothing is proved.",)
     return Comparison(getattr(function, "__qualname__", type(function).__name__), rows, eager[0] if eager else 0.0, notes)
 
@@ -143,8 +143,8 @@ def _row(name: str, function: Callable, first: Call, tried: Tried) -> Row:
     seconds = time.perf_counter() - start
     proofs = tuple(_proof(made, call, expected, lines, outside) for call, expected, lines in tried)
     own = _fresh(made.run) if made.has_own_state else made.run
-    # Eager's calls are of a copy of their own: lazy tensors leave parameters on their device.
-    warm = None if proofs and proofs[0].is_said else _warm([own, _fresh(function)], first, outside)
+    eager = _fresh(function)  # lazy tensors leave parameters of the other on their device
+    warm = None if proofs and proofs[0].is_said else _warm(first, (own, outside), (eager, Surroundings.of(eager)))
     return Row(name, True, made.pieces, made.notes, "", False, proofs, seconds, None if warm is None else warm[0] - warm[1])
 
 
@@ -164,26 +164,27 @@ def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {words.removeprefix('RuntimeError: ')}"[:300]
 
 
-def _warm(runs: Sequence[Callable], call: Call, outside: Surroundings) -> list[float] | None:
+def _warm(call: Call, *runs: tuple[Callable, Surroundings]) -> list[float] | None:
     """The fastest of some calls of each, in turn: a machine that is slow for a while is so for all. Each call finds what the first one
     found; None where one raises."""
-    given, best = [call.copied() for _ in runs], [float("inf")] * len(runs)
-    before = outside.contents()
+    sides = [(run, call.copied(), outside, outside.contents()) for run, outside in runs]
+    best = [float("inf")] * len(sides)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            for run, each in zip(runs, given, strict=True):
-                run(*each.arguments, **each.keywords)
+            for run, given, _, _ in sides:
+                run(*given.arguments, **given.keywords)
             began = time.perf_counter()
             for _ in range(TIMES):
-                for at, (run, each) in enumerate(zip(runs, given, strict=True)):
+                for at, (run, given, outside, before) in enumerate(sides):
                     outside.restore(before)
                     start = time.perf_counter()
-                    run(*each.arguments, **each.keywords)
+                    run(*given.arguments, **given.keywords)
                     best[at] = min(best[at], time.perf_counter() - start)
                 if time.perf_counter() - began > SECONDS:
                     break
     except Exception:
         return None
     finally:
-        outside.restore(before)
+        for _, _, outside, before in sides:
+            outside.restore(before)
     return best

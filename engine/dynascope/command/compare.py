@@ -167,8 +167,7 @@ def _run_under(name: str, options: argparse.Namespace, expected: str | None) -> 
             return Comparison(name, f"no report: {error}", False), done.stdout
         has_ranks = any(children_folder(path).glob("*.json"))
     same = None if expected is None else same_words(done.stdout, expected, in_any_order=has_ranks)
-    bare = [without_numbers(text) for text in (done.stdout, expected or "")]
-    numbers = same is False and same_words(bare[0], bare[1], in_any_order=has_ranks)
+    numbers = same is False and same_words(*map(without_numbers, (done.stdout, expected or "")), in_any_order=has_ranks)
     return replace(_judged(name, report, done, same), other_numbers=numbers), done.stdout
 
 

@@ -87,13 +87,14 @@ def _tried(trial: Trial, seconds: float) -> dict[str, Any]:
         finally:
             os._exit(70)
     try:
-        return _waited(child, time.monotonic() + seconds)
+        answer = _waited(child, time.monotonic() + seconds)
     finally:
         # Also where this process is told to go in the middle of a trial.
         _end_family(child)
-        # A step of an optimizer imports it, which takes longer than most trials: the next one has it already.
-        if asked_for.exists():
-            importlib.import_module(TORCHS_COMPILER)
+    # A step of an optimizer imports it, which takes longer than most trials: the next one has it already.
+    if asked_for.exists():
+        importlib.import_module(TORCHS_COMPILER)
+    return answer
 
 
 def _waited(child: int, deadline: float) -> dict[str, Any]:

@@ -12,9 +12,10 @@ with its own backward pass, and what is computed under `no_grad` is detached (`U
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import fx
@@ -25,6 +26,7 @@ from dynascope.capture.calls.registry import class_method_meaning, meaning
 from dynascope.capture.calls.tensors import apply_function
 from dynascope.capture.earlier import Earlier
 from dynascope.capture.histories import storage_of
+from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols import attributes, gradient_requirements
 from dynascope.capture.raising import raises_unread
 from dynascope.capture.reasons import ForeignCall
@@ -43,6 +45,7 @@ from dynascope.capture.values import (
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
+T = TypeVar("T")
 FunctionCtx = torch.autograd.function.FunctionCtx
 OWN_SETUP = torch.autograd.Function.setup_context
 
@@ -109,7 +112,7 @@ class Call:
     def has_history(self, value: Value) -> bool:
         """In a backward pass whatever can have one: it has where that pass is differentiated."""
         return requires_grad(value) or (
-            bool(self.around) and isinstance(value, TensorValue) and (value.example.is_floating_point() or value.example.is_complex())
+            bool(self.around) and isinstance(value, TensorValue) and can_require_grad(value.example)
         )
 
     def run(self) -> Value:
@@ -190,37 +193,13 @@ class Call:
             return TupleValue(tuple(map(ConstantValue, value.value or ())))
         return value
 
-    @contextmanager
-    def without_gradients(self) -> Iterator[None]:
+    def without_gradients(self) -> AbstractContextManager[None]:
         """Both passes run without recording, as autograd runs them."""
-        before = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(False)
-        self.machine.journal.record(lambda: torch._C._set_grad_enabled(before))
-        try:
-            yield
-        except Break:  # the step is undone as a whole
-            raise
-        except Raised:
-            torch._C._set_grad_enabled(before)
-            raise
-        torch._C._set_grad_enabled(before)
-        self.machine.journal.record(lambda: torch._C._set_grad_enabled(False))
+        return meanwhile(self.machine, torch._C._set_grad_enabled, torch.is_grad_enabled(), False)
 
-    @contextmanager
-    def backward_passes(self, passes: tuple[Call, ...]) -> Iterator[None]:
+    def backward_passes(self, passes: tuple[Call, ...]) -> AbstractContextManager[None]:
         machine = self.machine
-        before = machine.backward_passes
-        machine.backward_passes = passes
-        machine.journal.record(lambda: setattr(machine, "backward_passes", before))
-        try:
-            yield
-        except Break:  # the step is undone as a whole
-            raise
-        except Raised:
-            machine.backward_passes = before
-            raise
-        machine.backward_passes = before
-        machine.journal.record(lambda: setattr(machine, "backward_passes", passes))
+        return meanwhile(machine, partial(setattr, machine, "backward_passes"), machine.backward_passes, passes)
 
     def cannot(self, why: str) -> Break:
         return Break(ForeignCall(f"{self.name}.apply", why))
@@ -333,6 +312,22 @@ class Call:
         tensors = iter(made.items)
         items = [next(tensors) if isinstance(value, TensorValue) else value for value in results]
         return TupleValue(tuple(items))
+
+
+@contextmanager
+def meanwhile(machine: Machine, change: Callable[[T], Any], before: T, now: T) -> Iterator[None]:
+    """What `change` sets is another for a while, also when steps are undone."""
+    change(now)
+    machine.journal.record(lambda: change(before))
+    try:
+        yield
+    except Break:  # the step is undone as a whole
+        raise
+    except Raised:
+        change(before)
+        raise
+    change(before)
+    machine.journal.record(lambda: change(now))
 
 
 class Unrecorded:

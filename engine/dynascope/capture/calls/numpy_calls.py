@@ -339,8 +339,8 @@ def flipped(machine: Machine, called: Any, arguments: Arguments, keywords: Keywo
         raise foreign(machine)
     if along is not None and not -rank <= along < rank:
         raise foreign(machine)
-    key = [slice(None, None, -1 if along is None or at == along % rank else None) for at in range(rank)]
-    parts = (SliceValue(tuple(map(ConstantValue, (each.start, each.stop, each.step)))) for each in key)
+    backwards, whole = SliceValue((NONE, NONE, ConstantValue(-1))), SliceValue((NONE, NONE, NONE))
+    parts = (backwards if along is None or at == along % rank else whole for at in range(rank))
     return item_of(machine, array, TupleValue(tuple(parts)))
 
 

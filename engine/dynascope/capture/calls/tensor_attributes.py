@@ -14,6 +14,7 @@ from torch import fx
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
 from dynascope.capture.calls.tensors import apply_function, apply_method
+from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols import attributes_of_tensors, gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute
@@ -82,9 +83,8 @@ OF_HISTORY = frozenset([gradient_requirements.NAME, "is_leaf", "grad_fn"])
 
 def may_have_history(machine: Machine, value: TensorValue) -> bool:
     """Whether a tensor of a backward pass has one depends on whether that pass is differentiated."""
-    example = value.example
-    is_number = example.is_floating_point() or example.is_complex()
-    return bool(machine.backward_passes) and value.object is None and is_number and not example.requires_grad
+    is_made = value.object is None and not value.example.requires_grad
+    return bool(machine.backward_passes) and is_made and can_require_grad(value.example)
 
 
 def version(machine: Machine, value: TensorValue) -> Value:

@@ -22,6 +22,7 @@ from dynascope.autograd_functions import HOLDS_GRAPH, gradients
 from dynascope.capture import histories
 from dynascope.capture.calls import known_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols.gradients import check_leaf
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
@@ -63,7 +64,7 @@ def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
         make_leaf(machine, tensor)
         return
     is_leaf = tensor.object is not None and tensor.object.is_leaf
-    if not is_leaf or tensor in machine.assigned or not (tensor.example.is_floating_point() or tensor.example.is_complex()):
+    if not is_leaf or tensor in machine.assigned or not can_require_grad(tensor.example):
         raise Break(TensorAttribute(NAME))
     if wanted and not tensor.example.requires_grad and not issubclass(tensor.python_type, torch.nn.Parameter):
         # Data, to differentiate by: what follows reads it, and is one graph when it begins after this.
@@ -88,8 +89,8 @@ def may_be_leaf(machine: Machine, tensor: TensorValue) -> bool:
     is_plain = tensor.object is None and tensor.python_type is torch.Tensor and tensor.instance is None
     is_held_apart = tensor in machine.requirements or tensor in machine.assigned
     records = machine.grad_mode and not torch.is_inference_mode_enabled() and not example.is_inference()
-    is_number = example.is_floating_point() or example.is_complex()
-    return machine.options.makes_leaves and is_plain and not is_held_apart and records and example.grad_fn is None and is_number
+    is_fit = example.grad_fn is None and can_require_grad(example)
+    return machine.options.makes_leaves and is_plain and not is_held_apart and records and is_fit
 
 
 def make_leaf(machine: Machine, tensor: TensorValue) -> None:
