@@ -11,7 +11,6 @@ have something that stands in for them.
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
@@ -26,7 +25,7 @@ from dynascope.frame.instructions import decode
 from dynascope.frame.shape import CodeShape
 from dynascope.grad import bridge, differentiate
 from dynascope.guards.source import FrameValues
-from dynascope.meta_kernels.quiet_torch import without_compiler_imports
+from dynascope.meta_kernels.quiet_torch import compiler_is_loaded, without_compiler_imports
 from dynascope.reasons import SelfCheckFailed
 from dynascope.report.reason import Reason
 
@@ -94,14 +93,14 @@ def _differentiation() -> str | None:
 
 def _meta_kernels() -> str | None:
     """Sizes, strides and types without data are those with data, and torch's compiler is not imported for them."""
-    imported = "torch._dynamo" in sys.modules
+    imported = compiler_is_loaded()
     for name, operation in programs.OPERATIONS.items():
         real = operation(torch.zeros(2, 3, 8, 8))
         with without_compiler_imports():
             inferred = operation(torch.zeros(2, 3, 8, 8, device="meta"))
         if _facts(real) != _facts(inferred):
             return f"the meta kernel of `{name}` gives {_facts(inferred)}, the real one {_facts(real)}"
-    return "meta kernels import torch._dynamo" if not imported and "torch._dynamo" in sys.modules else None
+    return "meta kernels import torch._dynamo" if not imported and compiler_is_loaded() else None
 
 
 CHECKS: dict[str, Callable[[], str | None]] = {

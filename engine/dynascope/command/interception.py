@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 
 from dynascope import recording
+from dynascope.command.deferred_import import defer
 from dynascope.report.syntax import parsed
 
 ASKS_FOR_COMPILATION = frozenset({"compile", "optimize", "aot"})
@@ -68,6 +69,7 @@ def _patch_torch(torch, device: str | None) -> None:
     torch.compile = torch.compiler.compile = but_for_torch_itself(torch.compile, api.torch_compile)
     torch.compiler.reset = api.reset
     torch.compiler.disable = api.torch_disable
+    defer("torch._dynamo", {"graph_break": graph_break, "disable": api.torch_disable})
     if device is not None:
         torch.set_default_device(device)
 
@@ -89,6 +91,10 @@ def but_for_torch_itself(original: Callable, ours: Callable) -> Callable:
 def is_torch(module) -> bool:
     """Not the program's own `torch.py`."""
     return hasattr(module, "_C") and hasattr(module, "compiler")
+
+
+def graph_break(msg: str = "") -> None:
+    """What ends a graph of torch's compiler, and is an empty function to everybody else, us too."""
 
 
 def _patch_dynamo(module) -> None:

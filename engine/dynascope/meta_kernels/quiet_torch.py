@@ -38,10 +38,15 @@ def without_messages() -> Iterator[None]:
         _FAKE_TENSORS.disabled = before
 
 
+def compiler_is_loaded() -> bool:
+    """Under `dynascope run` something else stands for `torch._dynamo` until it is needed: a module below it does not."""
+    return "torch._dynamo.eval_frame" in sys.modules
+
+
 @contextlib.contextmanager
 def without_compiler_imports() -> Iterator[None]:
-    """Torch's Python kernels run plainly inside. Nothing is changed where torch._dynamo is loaded already."""
-    if "torch._dynamo" in sys.modules or common.elementwise_dtypes is _plain_elementwise_dtypes:
+    """Torch's Python kernels run plainly inside. Nothing is changed where torch's compiler is loaded already."""
+    if compiler_is_loaded() or common.elementwise_dtypes is _plain_elementwise_dtypes:
         yield
         return
     marked = [function for function in _wrapped_functions() if _MARK not in function.__dict__]

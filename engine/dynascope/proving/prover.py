@@ -91,7 +91,7 @@ def _tried(trial: Trial, seconds: float) -> dict[str, Any]:
     finally:
         # Also where this process is told to go in the middle of a trial.
         _end_family(child)
-    # A step of an optimizer imports it, which takes longer than most trials: the next one has it already.
+    # A program that names it imports it, which takes longer than most trials: the next one has it already.
     if asked_for.exists():
         importlib.import_module(TORCHS_COMPILER)
     return answer

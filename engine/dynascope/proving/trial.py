@@ -70,7 +70,9 @@ def run(trial: Trial) -> None:
     atexit._run_exitfuncs()
     if recorder is not None:
         recorder.finish(code)
-    if TORCHS_COMPILER in sys.modules:
+    from dynascope.meta_kernels.quiet_torch import compiler_is_loaded
+
+    if compiler_is_loaded():
         Path(f"{trial.printed}.{TORCHS_COMPILER}").touch()
     sys.stdout.flush()
     sys.stderr.flush()
