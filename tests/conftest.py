@@ -5,10 +5,15 @@
     @pytest.mark.may_break                    this test is about results alone: it may break or not, but nothing may fail
     expected.json                             the same for many: `pytest --write-expected tests/api`, and read the difference
 
+    @pytest.mark.turns(6)                     with DYNASCOPE_TESTS=today, as the gate runs, a sixth of the cases runs, another one each day;
+                                              on a module, a sixth of its tests
+
 Programs that tests start in processes of their own are strict too, by DYNASCOPE_STRICT; `@pytest.mark.expects_in_children`
 states what they may meet (they say themselves what they met).
 """
 
+import collections
+import datetime
 import gc
 import json
 import os
@@ -25,6 +30,8 @@ os.environ["DYNASCOPE_STRICT"] = "1"
 os.environ.pop("COLUMNS", None)  # of whoever reads what the tests print, not of the programs that they start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Once for all workers of a run, which may begin before midnight and after it.
+DAY = int(os.environ.setdefault("DYNASCOPE_TESTS_DAY", str(datetime.date.today().toordinal())))
 if os.environ.get("DYNASCOPE_TESTS_COLLECT"):  # by tests/sanitize.py
     gc.set_threshold(1)
 
@@ -94,12 +101,30 @@ def pytest_sessionfinish(session):
     FILE.write_text(json.dumps({name: codes for name, codes in sorted(table.items()) if codes}, indent=1) + "\n")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("DYNASCOPE_TESTS") == "today":
+        _leave_to_other_days(config, items)
     for item in items:
         if item.get_closest_marker("gpu") and not _has_cuda():
             item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine; run it on the GPU machine"))
         if item.get_closest_marker("compiler") and not (shutil.which("cc") or shutil.which("gcc")):
             item.add_marker(pytest.mark.skip(reason="no C compiler on this machine"))
+
+
+def _leave_to_other_days(config, items):
+    """Of each test its cases take turns, of a module with the mark its tests."""
+    counts, todays, left = collections.Counter(), [], []
+    for item in items:
+        mark = item.get_closest_marker("turns")
+        if mark is None:
+            todays.append(item)
+            continue
+        of_the_test = mark in item.own_markers
+        among = item.nodeid.partition("[" if of_the_test else "::")[0]
+        (todays if (counts[among] + DAY) % mark.args[0] == 0 else left).append(item)
+        counts[among] += 1
+    items[:] = todays
+    config.hook.pytest_deselected(items=left)
 
 
 def _has_cuda():

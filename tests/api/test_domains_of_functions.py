@@ -49,6 +49,7 @@ def outcome(call, *arguments):
         return type(error), str(error)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", [*UNREAD, *READ])
 @pytest.mark.may_break

@@ -153,6 +153,7 @@ def run(program, compile, make):
     return found, list(model.parameters()), torch.rand(2), torch.is_grad_enabled()
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_steps_are_eagers(program):
     make = lambda parameters: torch.optim.Adam(parameters, 0.1)  # noqa: E731

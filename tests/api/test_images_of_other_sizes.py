@@ -93,6 +93,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("make, sizes, usual, dynamics", MODELS, ids=[model[0].__name__ for model in MODELS])

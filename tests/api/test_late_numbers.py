@@ -188,6 +188,7 @@ SERVED += [repeated, written, written_unread, set_to_nothing, drawn, unread, unr
 SERVED += [masks_of_masks, made_and_written_by_another, written_by_another]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("function", SERVED, ids=lambda function: function.__name__)

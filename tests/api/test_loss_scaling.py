@@ -39,6 +39,7 @@ def trained(make, compile, device):
     return [each.detach().clone() for each in (*losses, *model.parameters(), *state)], scaler.state_dict()
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_scaled_step_is_eagers(name, device):

@@ -72,6 +72,7 @@ def made_step(read, optimizer_of, compiler):
 OPTIMIZERS = {"sgd": lambda given: torch.optim.SGD(given, 0.1), "adam": lambda given: torch.optim.Adam(given, 0.01)}
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def trained(make, compile, device):
     return [copy.copy(each.detach()) for each in (*losses, *model.parameters(), *state)]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_is_eagers(name, device):

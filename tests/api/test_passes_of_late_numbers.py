@@ -110,6 +110,7 @@ def played(function, order):
     return words, gradients
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_result_goes_back_by_itself(program):
     count = len(program(torch.ones(6), torch.ones(6)))

@@ -93,6 +93,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_one_compilation_serves_them(program, backend, compilations):  # noqa: F811

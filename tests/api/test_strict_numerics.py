@@ -58,6 +58,7 @@ def assert_same_bits(ours, eagers) -> None:
         assert torch.equal(one.view(torch.uint8), other.view(torch.uint8))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_eagers_bits(name, dtype) -> None:

@@ -167,6 +167,7 @@ MODELS = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("dynamic, most", [(None, 4), (True, 2)])
 @pytest.mark.parametrize("name", MODELS)
@@ -236,12 +237,14 @@ WARNED_OF = {("mean and variance", 1)}
 """Torch warns at each call that there are no degrees of freedom."""
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("dynamic", [None, True, False])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_call_s_own_sizes(name, dynamic):
     compare(name, dynamic, "eager", SHAPES, LAYOUTS)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_call_s_own_sizes_in_kernels(name):

@@ -125,11 +125,13 @@ def check(step, model, optimizer, **options):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_step_of_each_optimizer_is_one_graph(optimizer):
     check(plain, Perceptron, OPTIMIZERS[optimizer], fullgraph=True)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("step", [plain, clipped])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_step_of_each_model_is_one_graph(model, step):

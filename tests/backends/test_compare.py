@@ -222,6 +222,7 @@ MODELS = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name, package", [("onnxrt", "onnxruntime"), ("tvm", "tvm")])
 @pytest.mark.parametrize("kind", sorted(MODELS))
 def test_what_an_exporter_does_not_know_is_torchs(name, package, kind):

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.may_break
 SHARE = 75
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("first", range(0, 450, SHARE))
 def test_random_calls_give_what_python_gives(first):
     found = [report for report in map(differs, range(first, first + SHARE)) if report is not None]

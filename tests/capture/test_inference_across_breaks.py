@@ -217,6 +217,7 @@ def tensors(result):
     return [each for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.may_break
 @pytest.mark.parametrize("backend", ["eager", "dynascope"])
 @pytest.mark.parametrize("around", [torch.enable_grad, torch.no_grad, torch.inference_mode])

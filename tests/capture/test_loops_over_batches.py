@@ -64,6 +64,7 @@ def batches_of(count):
     return [(torch.randn(4, 3, generator=generator), torch.randint(2, (4,), generator=generator)) for _ in range(count)]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.may_break
 @pytest.mark.parametrize("count", [0, 1, 3, 6, 50])
 @pytest.mark.parametrize("program", PROGRAMS)

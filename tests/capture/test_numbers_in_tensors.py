@@ -70,6 +70,7 @@ def same(mine, theirs):
         assert type(mine) is type(theirs) and mine == theirs
 
 
+@pytest.mark.turns(6)
 @pytest.mark.may_break
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("backend", ["eager", "dynascope"])

@@ -32,6 +32,7 @@ def outcome(function, *arguments):
     return str(result), result.dtype
 
 
+@pytest.mark.turns(6)
 @pytest.mark.may_break
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
 @pytest.mark.parametrize("name", PROGRAMS)

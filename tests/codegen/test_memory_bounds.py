@@ -52,6 +52,7 @@ STATIC = (8, 9, 16, 20)
 VARYING = (2, 3, 7, 8, 9, 15, 16, 17, 31, 33)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("varies", [(0,), (1,), (0, 1)], ids=["rows vary", "columns vary", "both vary"])
 @pytest.mark.parametrize("name", PROGRAMS)

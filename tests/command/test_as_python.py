@@ -141,6 +141,7 @@ ENDS = {
 }  # fmt: skip
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", ENDS)
 def test_how_it_ends(tmp_path, name):
     write(tmp_path, "program.py", ENDS[name] + "\n")

@@ -27,6 +27,7 @@ def test_what_was_mended(name):
         assert not list(differences(MENDED[name], seed=seed))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.may_break
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(24))

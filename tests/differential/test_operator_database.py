@@ -82,6 +82,7 @@ NAMES = frozenset(
 BREAKS = {"nn.functional.scaled_dot_product_attention": ("foreign-call",)}
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize(
     "info", list(operators(torch.float32, NAMES)), ids=lambda info: f"{info.name}.{info.variant_test_name}"

@@ -13,6 +13,7 @@ def test_capture_equals_eager(seed, tmp_path):
     check_seed(seed, tmp_path, backend="eager")
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("seed", [*range(100, 130), 2088])
 def test_kernels_equal_eager(seed, tmp_path):

@@ -91,6 +91,7 @@ def test_capture_of_what_failed_once_with_other_sizes(seed, tmp_path):
     run([seed], tmp_path, "eager", of_varying_sizes)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("seed", MENDED_WITH_LATE_NUMBERS)
 def test_kernels_of_what_failed_once_with_late_numbers(seed, tmp_path):
@@ -102,6 +103,7 @@ def test_capture_of_what_failed_once(seed, tmp_path):
     run([seed], tmp_path, "eager")
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("seed", MENDED_IN_KERNELS)
 def test_kernels_of_what_failed_once(seed, tmp_path):

@@ -3,14 +3,10 @@
 Most of them break or are compiled again; the others did once, and go through now: there nothing is offered. `outcomes.json` has the
 breaks and graphs of each program before and after, how often it was compiled again, and how many calls were compared; who mends
 more changes its line (`python tests/fixes/test_fixed_programs.py` writes it).
-
-A run of the tests proves a sixth of them, each day another one; with DYNASCOPE_ALL_FIXES=1 it proves all.
 """
 
 import argparse
-import datetime
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -19,7 +15,6 @@ from dynascope.proving.mending import mend
 
 HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))
-TODAYS = PROGRAMS if os.environ.get("DYNASCOPE_ALL_FIXES") else PROGRAMS[datetime.date.today().toordinal() % 6 :: 6]
 OUTCOMES = HERE / "outcomes.json"
 SHARE = 0.85
 """Of all breaks of these programs, how many are mended at least."""
@@ -42,7 +37,8 @@ def outcome(path, prover):
     return {"breaks": list(proof.breaks), "graphs": list(proof.graphs), **again, "calls": proof.calls}
 
 
-@pytest.mark.parametrize("path", TODAYS, ids=lambda path: path.stem)
+@pytest.mark.turns(6)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_what_is_mended(path, prover):
     assert outcome(path, prover) == json.loads(OUTCOMES.read_text())[path.stem]
 

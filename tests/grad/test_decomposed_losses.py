@@ -54,6 +54,7 @@ def seen(function, x, y):
     return [*results, *(g for g in torch.autograd.grad(outputs, [x, y], tangents, allow_unused=True) if g is not None)]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("function", [losses, norms, activations], ids=lambda each: each.__name__)

@@ -75,6 +75,7 @@ def _joined(*tensors):
     return torch.cat(tensors) * 2
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("is_leaf", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -22,6 +22,7 @@ def strides(tensor):
     return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", IMAGES)
 def test_results_and_gradients_lie_as_eagers(name, dynamic):

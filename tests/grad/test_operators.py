@@ -78,6 +78,7 @@ NAMES = [
 KNOWN = [info for info in op_db if info.name in NAMES and torch.float32 in info.dtypes]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("info", KNOWN, ids=lambda info: f"{info.name}.{info.variant_test_name}".rstrip("."))
 def test_operator_equals_eager(info):
     samples = info.sample_inputs("cpu", torch.float32, requires_grad=info.supports_autograd)

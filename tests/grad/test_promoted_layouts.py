@@ -20,6 +20,7 @@ def of_type(tensor, dtype):
     return base.to(dtype).as_strided(tensor.size(), tensor.stride())
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("first", SHAPES)
 @pytest.mark.parametrize("dtypes", [(torch.bfloat16, torch.float32), (torch.int64, torch.float32), (torch.int64,) * 2])
 def test_operands_of_other_types_are_dense_when_the_result_is_laid_out(first, dtypes):

@@ -55,6 +55,7 @@ def run(function, make):
     return result, torch.rand(3)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_numbers_of_eager(name, layout):

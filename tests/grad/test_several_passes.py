@@ -135,6 +135,7 @@ def check(ours, theirs, says_the_same=True):
         assert isinstance(ours, str) and isinstance(theirs, str)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_eager(name, way):

@@ -120,6 +120,7 @@ def assert_same(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None
         assert mine.stride() == eagers.stride()
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_computed_in_pieces(name: str) -> None:

@@ -19,6 +19,7 @@ from random_loops import RandomProgram
 PARTS, PROGRAMS_IN_EACH = 3, 3
 
 
+@pytest.mark.turns(6)
 @pytest.mark.may_break
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "symbolic"])
 @pytest.mark.parametrize("part", range(PARTS))

@@ -21,6 +21,7 @@ POOLED = {
 }
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last_3d], ids=str)

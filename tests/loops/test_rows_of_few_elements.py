@@ -26,6 +26,7 @@ def rows(columns, dtype, count=137):
     return x if not dtype.is_floating_point else x.to(dtype) + torch.rand(count, columns, generator=GENERATOR).round().to(dtype) / 2
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("columns", [2, 3, 5, 16, 21, 33])
 def test_places(columns):
@@ -41,6 +42,7 @@ def test_places(columns):
                 torch.testing.assert_close(ours, wanted, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.compiler
 @pytest.mark.parametrize("function", [totals, shares], ids=lambda function: function.__name__)
 @pytest.mark.parametrize("columns", [1, 2, 4, 7, 12, 13])

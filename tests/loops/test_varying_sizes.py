@@ -16,6 +16,7 @@ def close(name):
     return 1e-2 if name == "half" else 2e-4
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_size_varies(name):
     function, inputs = PROGRAMS[name]
@@ -50,6 +51,7 @@ def test_a_float_varies(function):
     assert not graph.fixed()
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_hint_gets_into_the_text(name):
     function, inputs = PROGRAMS[name]

@@ -282,6 +282,7 @@ def test_several_passes_over_rows_that_lie_side_by_side() -> None:
     check(lambda x: (x.softmax(1), x.sum(1), x.sum((0, 1)), x.amax(1)), floats(3, 40, 90), tolerance=1e-4)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool], ids=str
 )

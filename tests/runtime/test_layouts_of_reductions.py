@@ -51,6 +51,7 @@ REDUCTIONS: dict[str, Callable] = {
 DIMENSIONS = ((), (0,), (1,), (2,), ((0, 2),), ((2, 1),))
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reduction(name: str, layout: str) -> None:
@@ -61,6 +62,7 @@ def test_reduction(name: str, layout: str) -> None:
     assert any(kernel is not None for kernel in module.kernels)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.uint8])
 @pytest.mark.parametrize("layout", ["transposed", "rotated", "stepped", "expanded-middle", "long"])
 def test_place_in_each_type(dtype: torch.dtype, layout: str) -> None:

@@ -128,6 +128,7 @@ def given(seed):
     return [torch.rand(size, generator=generator, device="cpu") for size in ((5, 9, 4), (5, 4), (5, 9, 4))]
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_the_inputs_hold_what_eager_leaves_in_them(program, device) -> None:

@@ -137,6 +137,7 @@ def made(name: str) -> nn.Module:
     return MODELS[name]()
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(("name", "dynamic"), [*((name, None) for name in MODELS), ("dropout", True), ("a bias for all", True)])
 def test_results_are_those_of_the_whole_graph(name, dynamic, monkeypatch):
     ours = run(made(name), dynamic)
@@ -157,6 +158,7 @@ def graphs_of(model: nn.Module, monkeypatch) -> list:
     return found
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", MODELS)
 def test_steps_are_those_of_the_whole_graph(name, monkeypatch):
     graphs = graphs_of(made(name), monkeypatch)

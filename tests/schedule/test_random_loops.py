@@ -57,6 +57,7 @@ def small(monkeypatch):
     monkeypatch.setattr(row_sums, "PROGRAMS", 3)
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_random_programs(device, part, small):
