@@ -254,6 +254,17 @@ def check_on_gpu(function, *inputs, **limits):
     return executor
 
 
+def test_few_rows_side_by_side_are_reduced_by_one_kernel_and_read_by_another():
+    def norm(x, weight):
+        variance, mean = torch.var_mean(x.float(), (0, 2, 3), correction=0, keepdim=True)
+        y = (x.float() - mean) * (variance + 1e-5).rsqrt() * weight[:, None, None]
+        return torch.nn.functional.silu(y.to(torch.bfloat16)), mean, variance
+
+    x = normal(2, 5, 24, 24).to(torch.bfloat16).to(memory_format=torch.channels_last)
+    executor = check_on_gpu(norm, x, normal(5), **COARSE)
+    assert len(executor.kernels) == 2
+
+
 def test_steps_of_an_arange_that_need_64_bits():
     check(lambda x: x + torch.arange(0, 1 << 34, 1 << 30), torch.ones(16, dtype=torch.int64))
 

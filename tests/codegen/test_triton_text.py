@@ -206,3 +206,20 @@ def test_a_division_by_a_power_of_two_is_a_product():
 def test_bytes_of_a_lookup_are_those_of_the_rows_that_are_looked_up():
     assert emit(groups.embedding(tokens=10, vocabulary=1000, width=64)).bytes_read == 10 * 64 * 4 + 10 * 8
     assert emit(groups.embedding(tokens=5000, vocabulary=100, width=64)).bytes_read == 100 * 64 * 4 + 5000 * 8
+
+
+def test_functions_are_coarse_on_the_way_to_sixteen_bits_and_nowhere_else():
+    """Beside a result of 32 bits, and not what a comparison reads; with strict numerics nowhere."""
+    writer = groups.GroupWriter("shares", rows=(1 << 20,))
+    x = writer.load("x", torch.bfloat16, writer.index(1))
+    y = writer.load("y", torch.float32, writer.index(1))
+    rounded = writer.cast(writer.compute("divide", writer.compute("exp", x), y), torch.bfloat16)
+    writer.store("rounded", torch.bfloat16, rounded, writer.index(1))
+    writer.store("kept", torch.float32, writer.compute("exp", y), writer.index(1))
+    asked = writer.compute("less", writer.compute("exp2", x), y)
+    writer.store("asked", torch.bool, asked, writer.index(1))
+    text = body_of(emit(writer.finish()))
+    assert text.count("tl.exp(") == text.count("libdevice.exp(") == 1
+    assert "libdevice.exp2(" in text and "div_rn" not in text
+    strict = body_of(emit_triton(*writer.finish(), H200, is_strict=True))
+    assert strict.count("libdevice.exp(") == 2 and "tl.div_rn(" in strict

@@ -67,7 +67,7 @@ def _new_kernel(step: Step, group: FusionGroup, schedule: Schedule, target: Targ
         # Read only where there is a GPU: it is a quarter of the back end.
         from dynascope.codegen.triton.emit import triton_kernel
 
-        return triton_kernel(group, name, schedule.buffers, target.device(group.device))
+        return triton_kernel(group, name, schedule.buffers, target.device(group.device), schedule.program.is_strict)
     emit_one = emit_scatter if isinstance(step, ScatterGroup) else emit_kernel
     return emit_one(group, name, schedule.buffers, target.vector_bytes)
 

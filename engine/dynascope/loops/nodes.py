@@ -302,3 +302,5 @@ class LoopProgram:
     repeats: Any = None
     """The graph's equal layers (`loops.lower.repeats.Repeats`), where those in the middle are left out. Until `fuse` has written them
     again the outputs among them are those of the last layer before."""
+    is_strict: bool = False
+    """Whether every operation rounds as eager's, also on the way to fewer bits (`numerics="strict"`)."""

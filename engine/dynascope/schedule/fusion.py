@@ -9,8 +9,9 @@
    Where it reads of several groups, these become one under the same conditions.
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
 4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
-5. Products of matrices are added in place to what dies there (`added_products`).
-6. Memory is planned over the steps (`memory`).
+5. Reductions of few rows side by side, and what is computed of elements with them, become two steps (`few_rows`).
+6. Products of matrices are added in place to what dies there (`added_products`).
+7. Memory is planned over the steps (`memory`).
 
 Of `mutations` (pairs of an input and the output that it becomes) those in a GPU's memory are written by kernels of their own,
 after everything that allocates (`last_writes`).
@@ -45,6 +46,7 @@ from dynascope.report.reason import Reason
 from dynascope.schedule import emission, memory
 from dynascope.schedule.added_products import added_in_place
 from dynascope.schedule.collectives import is_wait
+from dynascope.schedule.few_rows import with_few_rows_apart
 from dynascope.schedule.groups import Border, Fused, NotFused, Schedule, Step
 from dynascope.schedule.inline_plan import (
     MANY_PLACES,
@@ -91,7 +93,8 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
         whole = lengthened(*_fused(program))
         program = program if whole else lower(program.repeats.graph, options=options)
     program, steps, borders = whole or _fused(program, mutations)
-    return memory.plan(*added_in_place(*with_row_sums(program, steps)), borders)
+    program, steps, borders = with_few_rows_apart(*with_row_sums(program, steps), borders)
+    return memory.plan(*added_in_place(program, steps), borders)
 
 
 def _fused(program: LoopProgram, mutations: Mutations = ()) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:

@@ -155,6 +155,25 @@ class Scattered(Reason):
 
 
 @dataclass(frozen=True)
+class FewRows(Reason):
+    """A reduction of few rows that lie side by side, and what is computed of each element with it, on a GPU."""
+
+    code: ClassVar[str] = "few-rows"
+    severity: ClassVar[Severity] = "information"
+    producer: str
+    consumer: str
+
+    def message(self) -> str:
+        return (
+            f"{self.producer} reduces few rows that lie side by side, and {self.consumer} goes over all their elements again: "
+            "two kernels, of which each fills the GPU."
+        )
+
+    def remedy(self) -> str:
+        return "Nothing to change: the elements would be read twice in one kernel too."
+
+
+@dataclass(frozen=True)
 class WrittenLast(Reason):
     """One of them changes an input on a GPU, which waits until nothing allocates any more."""
 

@@ -13,7 +13,7 @@ from dynascope.codegen.triton.tile import Tile
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.dtypes import short_name
 from dynascope.loops.index import Extent, Symbol
-from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Store
+from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Reduce, Scan, Store
 from dynascope.loops.operations import TABLE, TRANSCENDENTAL
 from dynascope.loops.printing import size_list
 from dynascope.report.facts import LineLink
@@ -30,6 +30,8 @@ class GroupFacts:
 
     group: FusionGroup
     buffers: Mapping[str, Buffer]
+    is_strict: bool = False
+    """Whether every operation rounds as eager's."""
 
     @property
     def body(self) -> Body:
@@ -52,11 +54,22 @@ class GroupFacts:
         return max((self.buffers[operation.buffer].dtype.itemsize for operation in self.swept), default=4)
 
     @property
-    def is_coarse(self) -> bool:
-        """Whether all that is kept is rounded to 16 bits, by operations that do not jump: an f32 result that is off in
-        its last places is then the same."""
-        kept = [self.buffers[operation.buffer].dtype for operation in self.body if isinstance(operation, Store)]
-        return bool(kept) and SIXTEEN_BIT_FLOATS.issuperset(kept) and not any(_jumps(o, self.body) for o in self.body)
+    def coarse(self) -> frozenset[int]:
+        """The operations, by number, of which all that is kept is rounded to 16 bits, by operations that do not jump: an f32 result that is
+        off in its last places is then the same."""
+        if self.is_strict:
+            return frozenset()
+        exact: set[int] = set()
+        for number, operation in reversed(list(enumerate(self.body))):
+            if isinstance(operation, Store):
+                is_coarse = self.buffers[operation.buffer].dtype in SIXTEEN_BIT_FLOATS
+            elif isinstance(operation, Compute) and operation.name == "cast" and operation.dtype in SIXTEEN_BIT_FLOATS:
+                is_coarse = True
+            else:
+                is_coarse = isinstance(operation, (Compute, Reduce, Scan)) and number not in exact and not _jumps(operation, self.body)
+            if not is_coarse:
+                exact.update(operation.arguments)
+        return frozenset(range(len(self.body))) - exact
 
     @property
     def is_heavy(self) -> bool:
@@ -150,7 +163,7 @@ class Draft:
             self.names,
             {p.source: p.name for p in self.parameters},
             {name: buffer.dtype for name, buffer in facts.buffers.items()},
-            "coarse" if facts.is_coarse else "exact",
+            facts.coarse,
             None if facts.group.product is None else facts.group.product.name,
         )
 

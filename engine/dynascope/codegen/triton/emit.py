@@ -35,9 +35,11 @@ class NoTritonRule(Reason):
         return "Its operations run one by one in eager mode; use another dtype there, or leave it as it is."
 
 
-def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer], device: DeviceModel) -> Kernel:
+def triton_kernel(
+    group: FusionGroup, name: str, buffers: Mapping[str, Buffer], device: DeviceModel, is_strict: bool = False
+) -> Kernel:
     """The kernel of a group, under `name`, as every language's are described. Raises EmitError."""
-    made = emit_triton(replace(group, name=name), buffers, device)
+    made = emit_triton(replace(group, name=name), buffers, device, is_strict)
     pointers = tuple(p.source for p in made.parameters if p.is_pointer and p.source is not None)
     scalars = tuple(p.source for p in made.parameters if not p.is_pointer)
     return Kernel(
@@ -46,9 +48,11 @@ def triton_kernel(group: FusionGroup, name: str, buffers: Mapping[str, Buffer], 
     )  # fmt: skip
 
 
-def emit_triton(group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None) -> TritonKernel:
+def emit_triton(
+    group: FusionGroup, buffers: Mapping[str, Buffer], device: DeviceModel | None = None, is_strict: bool = False
+) -> TritonKernel:
     """The kernel of a group. Raises EmitError where an operation has no rule."""
-    facts = GroupFacts(group, buffers)
+    facts = GroupFacts(group, buffers, is_strict)
     pattern = emit_rows if group.columns or any(isinstance(o, (Reduce, Scan)) for o in group.body) else emit_pointwise
     try:
         return (pattern if group.product is None else emit_product)(facts, device or DeviceModel())

@@ -22,8 +22,9 @@ from typing import Literal
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
-from dynascope.loops.index import Extent, Symbol
+from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Load, Reduce, Scan, Store
+from dynascope.schedule.few_rows import runs_along_rows
 from dynascope.schedule.passes import Arrangement
 from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
 
@@ -60,12 +61,12 @@ _GATHERED_PER_THREAD = 32
 _WALKED_PER_THREAD = 16
 """Elements: beside them stand the sums."""
 
-_SHORT_STEP, _STEP, _LONG_STEP = 16, 32, 64
-"""Columns that a tile of rows walks down in a step: short ones leave registers to transcendental functions and to more programs; long
-ones save the steps in which programs that share no rows bring a maximum together."""
+_LONG_STEP = 64
+"""Columns that a tile of rows walks down in a step: few steps in which programs that share no rows bring a maximum together."""
 
-_NARROWEST_ACROSS, _WIDEST_ACROSS = 16, 64
-"""Rows side by side of which several programs take parts: whole sectors of memory at least, no more than leave them registers."""
+_NARROWEST_ACROSS, _WIDEST_SPLIT, _WIDEST_ACROSS = 16, 32, 64
+"""Rows side by side of which several programs take parts: whole sectors of memory at least, no more than leave them registers, and of
+parts that one program brings together no more than it has registers for."""
 
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
@@ -86,7 +87,7 @@ def choose_rows(
     facts: GroupFacts, arrangement: Arrangement, online: Mapping[int, int], sweeps: int, device: DeviceModel
 ) -> RowPlan:
     """`sweeps` is how many passes over the elements there are, `online` the sums that loops find along with another reduction."""
-    if _runs_along_rows(facts):
+    if runs_along_rows(facts.body, facts.group.rows, facts.group.columns, facts.buffers):
         return _across(facts, sweeps, device)
     return _along(facts, sweeps, device, _bytes_read_again(facts, arrangement, online))
 
@@ -245,18 +246,26 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
         return RowPlan("held", row_block, whole, _between(1, row_block * whole // (32 * 16), 16))
     row_block = max(2, min(256 // facts.widest_itemsize, power_of_two(rows)))
     programs = -(-rows // row_block)
-    if sweeps <= 1 and programs <= MOST_TICKETS and not isinstance(facts.group.row_count, Size):
-        column_block = _SHORT_STEP if facts.is_heavy else _STEP
-        parts = 4 * device.multiprocessors // programs
-        if not isinstance(columns, Size):
-            parts = min(parts, columns // (2 * column_block))
-        if parts > 1 and _is_long(columns, 4 * column_block):
-            return _split(columns, row_block, column_block, _warps_across(row_block * column_block), parts)
+    if sweeps <= 1 and not isinstance(facts.group.row_count, Size) and (split := _split_across(facts, device)) is not None:
+        return split
     if programs < 2 * device.multiprocessors and (gathered := _gathered_across(facts, sweeps, device)) is not None:
         return gathered
     if programs < device.multiprocessors // 2 and any(isinstance(o, Scan) for o in facts.body):
         return _narrow_scan(facts, device, row_block)
     return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
+
+
+def _split_across(facts: GroupFacts, device: DeviceModel) -> RowPlan | None:
+    """Parts of few rows, which the last program to finish brings together. None where there are no four blocks of columns."""
+    columns, most = facts.group.column_count, power_of_two(nominal(facts.group.row_count))
+    row_block = max(2, min(_WIDEST_SPLIT, max(_NARROWEST_ACROSS, most // 2), most))
+    programs, column_block = -(-nominal(facts.group.row_count) // row_block), _SMALL_TILE // row_block
+    parts = 4 * device.multiprocessors // programs
+    if not isinstance(columns, Size):
+        parts = min(parts, columns // (2 * column_block))
+    if programs > MOST_TICKETS or parts <= 1 or not _is_long(columns, 4 * column_block):
+        return None
+    return _split(columns, row_block, column_block, _warps_across(_SMALL_TILE), parts)
 
 
 def _narrow_scan(facts: GroupFacts, device: DeviceModel, row_block: int) -> RowPlan:
@@ -282,24 +291,6 @@ def _gathered_across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> Row
 
 def _warps_across(elements: int) -> int:
     return _between(1, elements // (32 * 16), 8)
-
-
-def _runs_along_rows(facts: GroupFacts) -> bool:
-    """Whether most of what is read for each element is contiguous along a row loop and strided along the columns."""
-    votes = 0
-    for operation in facts.swept:
-        if isinstance(operation, Load):
-            size = nominal(facts.buffers[operation.buffer].bytes)
-            if _steps_by_one(operation, facts.group.columns):
-                votes -= size
-            elif _steps_by_one(operation, facts.group.rows):
-                votes += size
-    return votes > 0
-
-
-def _steps_by_one(load: Load, symbols: tuple[Symbol, ...]) -> bool:
-    steps = [load.index.coefficient(symbol) for symbol in symbols]
-    return any(is_constant(step, 1) or is_constant(step, -1) for step in steps)
 
 
 def _looped(columns: Extent, row_block: int, column_block: int, warps: int) -> RowPlan:

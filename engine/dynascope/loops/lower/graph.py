@@ -79,7 +79,7 @@ def lower(
             returned = enumerate(_flat_outputs(node.args[0]))
             outputs = tuple(state.resolve(value, as_eager=place not in turned.loose) for place, value in returned)
     return LoopProgram(
-        _name_of(graph), tuple(state.inputs), tuple(state.nodes), outputs, state.buffers, state.constants, repeats
+        _name_of(graph), tuple(state.inputs), tuple(state.nodes), outputs, state.buffers, state.constants, repeats, is_strict
     )
 
 
