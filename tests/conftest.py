@@ -5,7 +5,7 @@
     @pytest.mark.may_break                    this test is about results alone: it may break or not, but nothing may fail
     expected.json                             the same for many: `pytest --write-expected tests/api`, and read the difference
 
-    @pytest.mark.turns(6)                     with DYNASCOPE_TESTS=today, as the gate runs, a sixth of the cases runs, another one each day;
+    @pytest.mark.turns(6)                     with DYNASCOPE_TESTS=today, as in the gate, a sixth of the cases runs, another one each day;
                                               on a module, a sixth of its tests
 
 Programs that tests start in processes of their own are strict too, by DYNASCOPE_STRICT; `@pytest.mark.expects_in_children`

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.expects_in_children(
-    "data-dependent-branch", "data-dependent-value", "print-call", "foreign-call", "generator-function", "recompile-limit"
-)
+EXPECTED = "data-dependent-branch", "data-dependent-value", "print-call", "foreign-call", "generator-function", "recompile-limit"
+pytestmark = [pytest.mark.expects_in_children(*EXPECTED), pytest.mark.turns(2)]
 
 ENGINE = Path(__file__).parents[2] / "engine"
 

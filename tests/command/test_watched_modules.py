@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from dynascope.watched_modules import MOST_AT_A_PLACE
 
+pytestmark = pytest.mark.turns(2)
 ENGINE = Path(__file__).parents[2] / "engine"
 
 PROGRAM = """

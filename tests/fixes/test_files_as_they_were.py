@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.turns(2)
 ENGINE = Path(__file__).parents[2] / "engine"
 PROGRAM = """\
 import torch
