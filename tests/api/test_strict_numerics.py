@@ -66,6 +66,17 @@ def test_results_are_eagers_bits(name, dtype) -> None:
     assert_same_bits(ours, run(PROGRAMS[name], given(dtype)))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ["arithmetic", "roots and powers", "scaled sums"])
+def test_results_are_eagers_bits_on_a_gpu(name, dtype) -> None:
+    """So many that a quotient which is off in the last place of float32 is rounded to another number of 16 bits somewhere."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    inputs = [torch.randn(1 << 20, generator=generator, device="cuda").to(dtype) for _ in range(2)]
+    ours, eagers = dynascope.compile(PROGRAMS[name], options=STRICT)(*inputs), PROGRAMS[name](*inputs)
+    assert_same_bits(ours, eagers)
+
+
 class Network(nn.Module):
     def __init__(self) -> None:
         super().__init__()
