@@ -102,12 +102,13 @@ def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
 
 def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
     """How many blocks are read ahead in a plan's loops: none where there are few, where shared memory has room for no two programs
-    that do so, or where nothing is computed between the loads of a tile that is walked down."""
+    that do so, or where nothing is computed between the loads of a tile that is walked down (of parts: no second reduction)."""
     steps = plan.steps
     if plan.mode == "held" or (not isinstance(steps, Size) and steps < _STAGES):
         return 1
     loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
-    if len(loads) == 1 and plan.row_block > 1:
+    several = sum(isinstance(o, Reduce) for o in facts.body) > 1
+    if len(loads) == 1 and plan.row_block > 1 and not (plan.mode == "split" and several):
         return 1
     element = sum(facts.buffers[name].dtype.itemsize for name, _ in loads)
     ahead = plan.row_block * plan.column_block * element * (_STAGES - 1)
