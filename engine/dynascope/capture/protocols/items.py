@@ -17,7 +17,6 @@ from dynascope.capture.protocols.classes import (
     MISSING,
     has_own_method,
     has_python_method,
-    is_data_descriptor,
     lookup,
     member,
 )
@@ -26,7 +25,7 @@ from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.operators import are_equal, is_pure_type
 from dynascope.capture.protocols.overriding import check_elements
-from dynascope.capture.reasons import ForeignValue, ProgramRaises, UnsupportedAttribute
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     HEAP_TYPE,
@@ -216,16 +215,7 @@ def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> No
 
 def set_in_instance(machine: Machine, container: InstanceDictionaryValue, key: Value, value: Value) -> None:
     """`x.__dict__["name"] = value` is `x.name = value` where the class has no say in it (cached properties do so)."""
-    attribute_changes.put(machine, container.owner, attribute_name(machine, container, machine.known(key)), value)
-
-
-def attribute_name(machine: Machine, container: InstanceDictionaryValue, key: Value) -> str:
-    """The key as the name of an attribute that the class has no say in."""
-    name = key.value if isinstance(key, ConstantValue) else None
-    cls = container.owner.python_type
-    if type(name) is not str or ((entry := lookup(cls, name)) is not MISSING and is_data_descriptor(entry)):
-        raise Break(UnsupportedAttribute(cls.__name__, "__dict__"))
-    return name
+    attribute_changes.put(machine, container.owner, attribute_changes.attribute_name(container, machine.known(key)), value)
 
 
 def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
@@ -303,7 +293,7 @@ def delete(machine: Machine, container: Value, key: Value) -> Any:
 def replace(machine: Machine, container: MutableValue, items: Any) -> None:
     if isinstance(container, InstanceDictionaryValue):
         for key in [key for key in container.items if key not in items]:
-            name = attribute_name(machine, container, ConstantValue(key))
+            name = attribute_changes.attribute_name(container, ConstantValue(key))
             attribute_changes.remove(machine, container.owner, name)
         return
     if isinstance(container, DictValue) and container.gone is not None:

@@ -496,7 +496,7 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
     if isinstance(left, MethodValue) and isinstance(right, MethodValue):
         return False
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
-        return left.owner is right.owner
+        return left.owner is right.owner or left.owner.attributes is right.owner.attributes
     if isinstance(left, TupleValue) and isinstance(right, TupleValue) and not left.items and not right.items:
         return left.cls is right.cls is tuple
     if left.source is not None and right.source is not None and left.python_type is right.python_type:
