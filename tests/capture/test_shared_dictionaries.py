@@ -277,6 +277,27 @@ def test_the_shared_dictionary_of_an_object_that_was_met_before():
         assert other.steps == 3 * turn
 
 
+def test_what_is_there_already_is_put_beside_a_property():
+    class Settings:
+        @property
+        def debug(self):
+            return 5
+
+    settings = Settings()
+    names, defaults = vars(settings), {"debug": False, "scale": 2}
+    names.update(debug=False, scale=1)
+
+    def function(x):
+        before = settings.scale
+        names.update(defaults)
+        return x * settings.scale * settings.debug, before, names["debug"]
+
+    result, *rest = dynascope.compile(function, fullgraph=True)(X)
+    assert torch.equal(result, X * 10)
+    assert rest == [1, False]
+    assert names == {"debug": False, "scale": 2}
+
+
 def test_a_large_dictionary_that_holds_attributes():
     class Slotted:
         __slots__ = ("__dict__", "kept")

@@ -530,6 +530,13 @@ def are_one_object(machine: Machine, left: ConstantValue, right: ConstantValue) 
     return same
 
 
+def are_surely_one(left: Value, right: Value) -> bool:
+    """Whether both are one object with no more said of it."""
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        return left.value is right.value and (type(left.value) not in HAS_COPIES or is_shared(left.value))
+    return left is right
+
+
 def is_shared(value: Any) -> bool:
     """Numbers that are one object everywhere in the interpreter."""
     return type(value) is int and -5 <= value <= 256
