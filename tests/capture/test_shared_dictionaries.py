@@ -1,6 +1,7 @@
 """Objects whose `__dict__` is another's (`self.__dict__ = self._shared`), that are their own, and whose items are attributes."""
 
 import copy
+import types
 
 import dynascope
 import pytest
@@ -250,5 +251,103 @@ def test_the_shared_dictionary_and_an_object_from_outside():
         return x * outside.steps
 
     call = dynascope.compile(function)
+    for turn in range(1, 4):
+        assert torch.equal(call(X), X * turn)
+
+
+def test_the_shared_dictionary_of_an_object_that_was_met_before():
+    State = state_class()
+    outside, other, shared = State(), State(), State._shared
+
+    def function(x):
+        outside.steps += 1
+        made = State()
+        made.__dict__.update(scale=outside.scale)
+        made.steps += 1
+        shared["steps"] += 1
+        other.held = x * outside.steps
+        return made.held, made.twice, vars(other) is shared, list(shared)
+
+    call = dynascope.compile(function, fullgraph=True)
+    for turn in range(1, 4):
+        result, twice, is_one, names = call(X)
+        assert torch.equal(result, X * 3 * turn)
+        assert (twice, is_one, names) == (6 * turn, True, list(shared))
+        assert names == ["steps", "log", "scale", "held"]
+        assert other.steps == 3 * turn
+
+
+def test_what_is_there_already_is_put_beside_a_property():
+    class Settings:
+        @property
+        def debug(self):
+            return 5
+
+    settings = Settings()
+    names, defaults = vars(settings), {"debug": False, "scale": 2}
+    names.update(debug=False, scale=1)
+
+    def function(x):
+        before = settings.scale
+        names.update(defaults)
+        return x * settings.scale * settings.debug, before, names["debug"]
+
+    result, *rest = dynascope.compile(function, fullgraph=True)(X)
+    assert torch.equal(result, X * 10)
+    assert rest == [1, False]
+    assert names == {"debug": False, "scale": 2}
+
+
+def test_a_large_dictionary_that_holds_attributes():
+    class Slotted:
+        __slots__ = ("__dict__", "kept")
+
+    thing = Slotted()
+    names = vars(thing)
+    names.update({f"a{index}": index for index in range(300)})
+
+    def function(x):
+        before, had = names["a3"], "new" in names
+        thing.a3 += 1
+        thing.new = 1
+        return x * names["a3"], before, had, "new" in names
+
+    call = dynascope.compile(function, fullgraph=True)
+    for turn in range(3):
+        result, *rest = call(X)
+        assert torch.equal(result, X * (4 + turn))
+        assert rest == [3 + turn, turn > 0, True]
+
+
+def names_of_a_module(x, owner, names):
+    owner.count += 1
+    return x * names["count"]
+
+
+def names_of_a_module_by_key(x, owner, names):
+    names["count"] += 1
+    return x * owner.count
+
+
+@pytest.mark.expects("aliased-mutation")
+@pytest.mark.parametrize("function", [names_of_a_module, names_of_a_module_by_key])
+@pytest.mark.parametrize("more", [0, 300])
+def test_a_module_and_its_dictionary(function, more):
+    module = types.ModuleType("settings")
+    vars(module).update({f"a{index}": index for index in range(more)}, count=0)
+    call = dynascope.compile(lambda x: function(x, module, names))
+    names = vars(module)
+    for turn in range(1, 4):
+        assert torch.equal(call(X), X * turn)
+
+
+@pytest.mark.expects("aliased-mutation")
+def test_a_function_and_its_dictionary():
+    def helper():
+        pass
+
+    helper.count = 0
+    names = vars(helper)
+    call = dynascope.compile(lambda x: names_of_a_module_by_key(x, helper, names))
     for turn in range(1, 4):
         assert torch.equal(call(X), X * turn)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def read_global(machine: Machine, frame: Frame, name: str) -> Value | None:
     """The value of a global or builtin name, None where there is none."""
+    machine.outside.check_unwritten(frame.globals, name)
     if name in frame.globals:
         found = frame.globals[name]
         if is_constant(found) and is_library(frame.globals):

@@ -31,7 +31,14 @@ from dynascope.capture.protocols.classes import is_like_plain, lookup, refuse_ow
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
-from dynascope.capture.reasons import FirstImport, ForeignValue, KeysByIdentity, ParameterNotMade, TensorSubclass
+from dynascope.capture.reasons import (
+    AliasedMutation,
+    FirstImport,
+    ForeignValue,
+    KeysByIdentity,
+    ParameterNotMade,
+    TensorSubclass,
+)
 from dynascope.capture.signals import Break
 from dynascope.capture.tensor_sizes import extents_of
 from dynascope.capture.values import (
@@ -40,6 +47,7 @@ from dynascope.capture.values import (
     ConstantValue,
     DictValue,
     FunctionValue,
+    InstanceDictionaryValue,
     InstanceValue,
     LazyValue,
     ListValue,
@@ -118,6 +126,7 @@ class Outside:
         # By `id(object)`; what an object of a subclass of dict or list holds is there beside the object itself.
         self.by_identity: dict[Any, Value] = {}
         self.by_source: dict[Source, Value] = {}
+        # The first object met that has the dictionary.
         self.by_dictionary: dict[int, InstanceValue] = {}
         # Of numbers of NumPy's that vary.
         self.held_in_tensors: frozenset[Source] = frozenset()
@@ -134,6 +143,10 @@ class Outside:
         known = self.by_source.get(source)
         if known is not None:
             return known
+        value = self._attributes_of_known(object, source) if type(object) is dict else None
+        if value is not None:
+            self.by_source[source] = value
+            return value
         value = self.by_identity.get(id(object))
         if value is None:
             value = self._wrap(object, source)
@@ -508,13 +521,32 @@ class Outside:
 
     def _share_attributes(self, value: InstanceValue) -> None:
         """What is written to one of several objects that have one `__dict__` (`self.__dict__ = self._shared`) is seen in all of them."""
-        if not is_like_plain(value.cls) or (own := own_dictionary(value)) is None:
+        if (own := own_dictionary(value)) is None:
             return
         first = self.by_dictionary.setdefault(id(own), value)
-        if first is not value:
+        if first is not value and is_like_plain(value.cls) and is_like_plain(first.cls):
             places = (AttributeSource(each.source, "__dict__") for each in (first, value))
             self.machine.guards.add_pair(*places, IsSameObject())
             value.attributes = first.attributes
+
+    def _attributes_of_known(self, object: dict, source: Source) -> Value | None:
+        """A dictionary that is the `__dict__` of an object met before (`cls._shared`), reached by a way of its own: what is written to
+        one is seen in the other."""
+        owner = self.by_dictionary.get(id(object))
+        if owner is None or source == (place := AttributeSource(owner.source, "__dict__")):
+            return None
+        before = self.realize(object, place)
+        if type(before) is not DictValue or before.changed or before.source != place:
+            return None
+        self.machine.guards.add_pair(place, source, IsSameObject())
+        return InstanceDictionaryValue(owner, before)
+
+    def check_unwritten(self, dictionary: dict, shown: str) -> None:
+        """A name of a module or a function is read from the object, not from what the program has written to its dictionary by a way of
+        the dictionary's own (`names = vars(module)`)."""
+        known = self.by_identity.get(id(dictionary))
+        if isinstance(known, DictValue) and known.changed and known.source is not None:
+            raise Break(AliasedMutation(shown, known.source.expression()))
 
 
 def item_source(source: Source, key: Any) -> Source:

@@ -580,7 +580,11 @@ class Session:
 
     def check_dictionaries(self, outside: list[Value]) -> None:
         """An object and its `__dict__`, each reached by a way of its own, or several objects that have one `__dict__`: what is written to
-        one is not seen in the other."""
+        one is not seen in the other. So are a module's names and its `__dict__`."""
+        for owner, name in self.machine.global_writes:
+            names = self.machine.outside.by_identity.get(owner)
+            if isinstance(names, DictValue):
+                raise Break(AliasedMutation(name, names.source.expression()))
         if not any(
             isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written
         ):
@@ -594,7 +598,7 @@ class Session:
                 raise Break(AliasedMutation(first.source.expression(), owner.source.expression()))
             if not isinstance(found, DictValue) or not (found.changed or owner.changed):
                 continue
-            if found.changed or found.source != AttributeSource(owner.source, "__dict__"):
+            if found.changed or found.source != AttributeSource(first.source, "__dict__"):
                 raise Break(AliasedMutation(owner.source.expression(), found.source.expression()))
 
     def check_tensor_aliases(self, inputs: list[TensorValue]) -> list[TensorValue]:

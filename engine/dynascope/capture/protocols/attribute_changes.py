@@ -51,6 +51,7 @@ from dynascope.capture.values import (
     DictValue,
     EitherValue,
     FunctionValue,
+    InstanceDictionaryValue,
     InstanceValue,
     TensorValue,
     Value,
@@ -193,7 +194,7 @@ def takes_dictionary(value: Value, item: Value) -> bool:
         value.contents is None
         and isinstance(lookup(value.cls, "__dict__"), types.GetSetDescriptorType)
         and not issubclass(value.cls, (BaseException, torch.nn.Module))
-        and type(item) is DictValue
+        and type(item) in (DictValue, InstanceDictionaryValue)
         and item.cls is dict
     )
 
@@ -229,12 +230,24 @@ def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item:
     if value.attributes.get(name) is DELETED:
         raise Break(UnsupportedAttribute(value.python_type.__name__, name))
     if (given := dictionary_given(machine, value, name)) is not None:
+        if isinstance(given, InstanceDictionaryValue):
+            put(machine, given.owner, attribute_name(given, ConstantValue(name)), item)
+            return
         known = given.items.get(name)
         machine.journal.set_item(given.items, name, (known[0] if known else ConstantValue(name), item))
         machine.write(given)
         return
     machine.journal.set_item(value.attributes, name, item)
     machine.write(value)
+
+
+def attribute_name(container: InstanceDictionaryValue, key: Value) -> str:
+    """The key as the name of an attribute that the class has no say in."""
+    name = key.value if isinstance(key, ConstantValue) else None
+    cls = container.owner.python_type
+    if type(name) is not str or ((entry := lookup(cls, name)) is not MISSING and is_data_descriptor(entry)):
+        raise Break(UnsupportedAttribute(cls.__name__, "__dict__"))
+    return name
 
 
 def remove(machine: Machine, value: InstanceValue | FunctionValue, name: str) -> None:
@@ -245,6 +258,9 @@ def remove(machine: Machine, value: InstanceValue | FunctionValue, name: str) ->
 
 def take_away(machine: Machine, value: InstanceValue | FunctionValue, name: str, is_outside: bool) -> None:
     if (given := dictionary_given(machine, value, name)) is not None:
+        if isinstance(given, InstanceDictionaryValue):
+            remove(machine, given.owner, attribute_name(given, ConstantValue(name)))
+            return
         machine.journal.set(given, "items", {key: pair for key, pair in given.items.items() if key != name})
         machine.write(given)
         return

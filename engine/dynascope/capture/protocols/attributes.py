@@ -262,6 +262,7 @@ def attribute_outside(machine: Machine, value: Value, name: str) -> Value | None
     if whole is None or value.source is None or type(whole).__dictoffset__ == 0:
         return None
     dictionary = object.__getattribute__(whole, "__dict__")
+    machine.outside.check_unwritten(dictionary, f"{value.source.expression()}.{name}")
     if name not in dictionary:
         return None
     is_there(machine, source := DictionaryAttributeSource(value.source, name))
@@ -429,6 +430,7 @@ def of_module(machine: Machine, value: ConstantValue, name: str) -> Value:
     written = machine.global_writes.get((id(vars(module)), name))
     if written is not None:
         return written[1]
+    machine.outside.check_unwritten(vars(module), f"{module.__name__}.{name}")
     kind, entry = type(module), lookup(type(module), name)
     if kind is not types.ModuleType and entry is not MISSING and is_data_descriptor(entry):
         return bind(machine, value, name, entry)
@@ -533,6 +535,7 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
     if isinstance(entry, types.WrapperDescriptorType) and (value.object is None or name not in vars(value.object)):
         return MethodValue(ConstantValue(entry), value)
     if value.object is not None:
+        machine.outside.check_unwritten(vars(value.object), f"{value.name}.{name}")
         if not hasattr(value.object, name):
             is_absent(machine, value, name)
             raise missing(machine, value, name)

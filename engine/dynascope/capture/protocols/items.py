@@ -24,9 +24,9 @@ from dynascope.capture.protocols.classes import (
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
-from dynascope.capture.protocols.operators import are_equal, is_pure_type
+from dynascope.capture.protocols.operators import are_equal, are_surely_one, is_pure_type
 from dynascope.capture.protocols.overriding import check_elements
-from dynascope.capture.reasons import ForeignValue, ProgramRaises, UnsupportedAttribute
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     HEAP_TYPE,
@@ -216,16 +216,19 @@ def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> No
 
 def set_in_instance(machine: Machine, container: InstanceDictionaryValue, key: Value, value: Value) -> None:
     """`x.__dict__["name"] = value` is `x.name = value` where the class has no say in it (cached properties do so)."""
-    attribute_changes.put(machine, container.owner, attribute_name(machine, container, machine.known(key)), value)
+    known = machine.known(key)
+    if not is_there_beside_descriptor(machine, container, known, value):
+        attribute_changes.put(machine, container.owner, attribute_changes.attribute_name(container, known), value)
 
 
-def attribute_name(machine: Machine, container: InstanceDictionaryValue, key: Value) -> str:
-    """The key as the name of an attribute that the class has no say in."""
-    name = key.value if isinstance(key, ConstantValue) else None
-    cls = container.owner.python_type
-    if type(name) is not str or ((entry := lookup(cls, name)) is not MISSING and is_data_descriptor(entry)):
-        raise Break(UnsupportedAttribute(cls.__name__, "__dict__"))
-    return name
+def is_there_beside_descriptor(machine: Machine, container: InstanceDictionaryValue, key: Value, value: Value) -> bool:
+    """Whether the key is a name that the class has a say in, and the object that is put there is there already: nothing changes."""
+    if not isinstance(key, ConstantValue) or type(key.value) is not str or key.value not in container.items:
+        return False
+    entry = lookup(container.owner.python_type, key.value)
+    if entry is MISSING or not is_data_descriptor(entry):
+        return False
+    return are_surely_one(machine.realize(container.items[key.value][1]), machine.realize(value))
 
 
 def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
@@ -303,7 +306,7 @@ def delete(machine: Machine, container: Value, key: Value) -> Any:
 def replace(machine: Machine, container: MutableValue, items: Any) -> None:
     if isinstance(container, InstanceDictionaryValue):
         for key in [key for key in container.items if key not in items]:
-            name = attribute_name(machine, container, ConstantValue(key))
+            name = attribute_changes.attribute_name(container, ConstantValue(key))
             attribute_changes.remove(machine, container.owner, name)
         return
     if isinstance(container, DictValue) and container.gone is not None:

@@ -3,7 +3,8 @@
     sys.modules["warnings"]      the item is guarded, and no import of another module compiles again
     "scipy" in sys.modules       that the key is there, or is not
 
-Whoever looks at all of it, or writes to it, finds it as any other dictionary, and is asked from there on.
+Whoever looks at all of it, or writes to it, finds it as any other dictionary, and is asked from there on. So is the `__dict__` of an object
+that the program has met: what is written to the object is in it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def _is_unread(machine: Machine, container: Value) -> bool:
     if type(container) is not LazyValue or type(container.object) is not dict or len(container.object) < LARGE:
         return False
     outside = machine.outside
-    is_known = container.source in outside.by_source or id(container.object) in outside.by_identity
+    place = id(container.object)
+    is_known = container.source in outside.by_source or place in outside.by_identity or place in outside.by_dictionary
+    if any(written == place for written, _ in machine.global_writes):
+        return False
     return not is_known and all(map(_is_found_by_value, container.object))
 
 

@@ -496,7 +496,7 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
     if isinstance(left, MethodValue) and isinstance(right, MethodValue):
         return False
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
-        return left.owner is right.owner
+        return left.owner is right.owner or left.owner.attributes is right.owner.attributes
     if isinstance(left, TupleValue) and isinstance(right, TupleValue) and not left.items and not right.items:
         return left.cls is right.cls is tuple
     if left.source is not None and right.source is not None and left.python_type is right.python_type:
@@ -528,6 +528,13 @@ def are_one_object(machine: Machine, left: ConstantValue, right: ConstantValue) 
             raise Break(ForeignValue(type(left.value).__name__, machine.expression()))
         machine.guards.add(outside.source, IdentityIs(other.value))
     return same
+
+
+def are_surely_one(left: Value, right: Value) -> bool:
+    """Whether both are one object with no more said of it."""
+    if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
+        return left.value is right.value and (type(left.value) not in HAS_COPIES or is_shared(left.value))
+    return left is right
 
 
 def is_shared(value: Any) -> bool:
