@@ -152,7 +152,8 @@ def test_fast_path_of_the_encoder():
         warnings.simplefilter("ignore")
         for mode in (torch.no_grad, torch.enable_grad, torch.no_grad):
             with mode():
-                assert torch.allclose(compiled(x, src_key_padding_mask=hidden), encoder(x, src_key_padding_mask=hidden))
+                # Without gradients eager takes another way, which rounds otherwise.
+                assert torch.allclose(compiled(x, src_key_padding_mask=hidden), encoder(x, src_key_padding_mask=hidden), atol=1e-5)
 
 
 def test_nested_tensors_from_outside():
