@@ -265,6 +265,15 @@ def test_few_rows_side_by_side_are_reduced_by_one_kernel_and_read_by_another():
     assert len(executor.kernels) == 2
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_shares_and_places_down_the_columns(dtype):
+    def shares(x):
+        return torch.softmax(x, 0), (x - x.mean(0)) / x.float().std(0), x - x[0] * x.argmax(0)
+
+    executor = check_on_gpu(shares, normal(1100, 5).to(dtype), **(COARSE if dtype == torch.bfloat16 else {}))
+    assert len(executor.kernels) >= 2 and not any("meet(" in kernel.text for kernel in executor.kernels)
+
+
 def test_steps_of_an_arange_that_need_64_bits():
     check(lambda x: x + torch.arange(0, 1 << 34, 1 << 30), torch.ones(16, dtype=torch.int64))
 

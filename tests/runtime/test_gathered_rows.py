@@ -142,9 +142,10 @@ def test_recorded_in_a_graph_of_the_device():
 @pytest.mark.parametrize("sizes", [(100_003, 40), (401_408, 64), (3_000, 130), (1_568, 2_048)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
 def test_down_the_columns(sizes, dtype):
-    check(lambda x: torch.softmax(x, 0), normal(*sizes, dtype=dtype))
-    check(lambda x: (x - x.mean(0)) / x.float().std(0), normal(*sizes, dtype=dtype))
-    check(lambda x: x - x[0] * x.argmax(0), normal(*sizes, dtype=dtype))
+    """Few rows are reduced by one kernel, and read again by another."""
+    check(lambda x: torch.softmax(x, 0), normal(*sizes, dtype=dtype), gathers=False)
+    check(lambda x: (x - x.mean(0)) / x.float().std(0), normal(*sizes, dtype=dtype), gathers=False)
+    check(lambda x: x - x[0] * x.argmax(0), normal(*sizes, dtype=dtype), gathers=False)
 
 
 @pytest.mark.parametrize("sizes", [(32, 64, 56, 56), (8, 24, 31, 33), (32, 2048, 7, 7)])
