@@ -28,8 +28,8 @@ from dynascope.schedule.reasons import FewRows
 from dynascope.sizes import is_constant, nominal
 
 MOST_ROWS = 4096
-FEWEST_COLUMNS = 1024
-"""Shorter ones are held by one program, and read once."""
+MOST_HELD_COLUMNS = 1024
+"""So many a program holds beside enough rows to read whole sectors of memory: they are read once."""
 MOST_ROW_VALUES = 8
 
 
@@ -70,7 +70,7 @@ def _steps_by_one(load: Load, symbols: Sequence[Symbol]) -> bool:
 def _has_few_rows(group: FusionGroup, buffers: Mapping[str, Buffer]) -> bool:
     if group.device.type != "cuda" or not group.columns or not group.rows:
         return False
-    if nominal(group.row_count) > MOST_ROWS or nominal(group.column_count) <= FEWEST_COLUMNS:
+    if nominal(group.row_count) > MOST_ROWS or nominal(group.column_count) <= MOST_HELD_COLUMNS:
         return False
     is_plain = not checks(group.body) and not any(
         isinstance(op, Scan) or getattr(op, "mode", "set") != "set" for op in group.body

@@ -24,7 +24,7 @@ from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Load, Reduce, Scan, Store
-from dynascope.schedule.few_rows import runs_along_rows
+from dynascope.schedule.few_rows import MOST_HELD_COLUMNS, runs_along_rows
 from dynascope.schedule.passes import Arrangement
 from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
 
@@ -35,9 +35,6 @@ _HELD_BYTES = 65536
 
 _LONG_HELD_BYTES = 131072
 """Up to so long a row is held where that saves reading it again. Where nothing is, a loop's small blocks leave room for more programs."""
-
-_HELD_ACROSS = 1024
-"""So many columns still fit beside enough rows to read whole sectors of memory."""
 
 _HELD_BLOCKS = (128, 1024, 4096, 16384)
 """The sizes for columns whose count varies: few, so that few counts need a kernel of their own."""
@@ -239,7 +236,7 @@ def _may_be_gathered(facts: GroupFacts, sweeps: int, most: int) -> bool:
 def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
     """Rows lie next to one another in memory: a tile of some rows, walked down the columns."""
     columns, rows = facts.group.column_count, nominal(facts.group.row_count)
-    whole = _held_block(columns, _HELD_ACROSS)
+    whole = _held_block(columns, MOST_HELD_COLUMNS)
     if whole:
         row_block = max(2, min(_TILE_ELEMENTS * 2 // whole, power_of_two(rows), 256))
         while row_block > 8 and rows < 2 * row_block * device.multiprocessors:
