@@ -316,3 +316,17 @@ def test_a_model_made_in_inference_mode_is_one_graph_there():
             return layer(x)
 
     torch.testing.assert_close(dynascope.compile(program, backend="eager", fullgraph=True)(x), program(x))
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_leaf_made_in_the_mode_gets_its_gradient_outside(leaves):
+    def program(x):
+        with torch.inference_mode():
+            leaf = torch.ones(3, requires_grad=True)
+        return (leaf, leaf + x) if leaves else (leaf,)
+
+    with dynascope.expected("foreign-call", *["tensor-subclass"] * leaves):
+        results = dynascope.compile(program, backend="eager")(torch.ones(3))
+    (results[-1] * 2).sum().backward()
+    assert results[0].requires_grad
+    assert results[0].grad.tolist() == [2.0] * 3

@@ -150,3 +150,19 @@ def test_of_a_tangent_that_the_program_gives(backend, requires_grad):
             function(x, tangent.t() if not requires_grad else tangent)
             found.append((x.grad.untyped_storage().data_ptr() == tangent.untyped_storage().data_ptr(), x.grad.tolist()))
         assert found[0] == found[1]
+
+
+def test_a_gradient_lies_in_memory_as_large_as_eagers():
+    """Of the rows of a padded batch each has a gradient of its own; the parts of a concatenation share theirs."""
+
+    def program(a, b, c):
+        padded = torch.nn.utils.rnn.pad_sequence([a, b])
+        return (padded * 2).sum() + torch.cat([c, c[:1]]).sin().sum()
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        leaves = [torch.ones(size, 2, requires_grad=True) for size in (3, 2, 2)]
+        function(*leaves).backward()
+        gradients = [leaf.grad for leaf in leaves]
+        found.append([(each.tolist(), each.storage_offset(), each.untyped_storage().nbytes()) for each in gradients])
+    torch.testing.assert_close(*found)

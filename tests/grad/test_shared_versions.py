@@ -133,6 +133,13 @@ def of_data(x):
     return x.data, x.data[1:], x.detach(), x.detach()[1:]
 
 
+def of_data_written_inside(x):
+    data, part = x.data, x.data[1:]
+    part.add_(1)
+    again = data.mul_(2).data
+    return data, part, again.add_(1)
+
+
 def by_kernels_that_write_a_copy(x):
     places = torch.tensor([1])
     return x.index_put((places,), x[:1]), x.index_add(0, places, x[:1]), x.index_put((places,), x[:1]).index_put_((places,), x[1:2])
@@ -155,7 +162,7 @@ def of_forms_of_our_own(x):
 
 
 RESULTS = [made_by_the_library, written_by_the_library, made_inside, kept_when_written, of_data, by_kernels_that_write_a_copy]
-RESULTS += [of_forms_of_our_own]
+RESULTS += [of_forms_of_our_own, of_data_written_inside]
 
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])

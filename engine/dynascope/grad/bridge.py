@@ -56,7 +56,7 @@ def bridge(
     """`callable(*flat inputs) -> tuple`, as the captured graph's own. A backward callable that has a `with_list` takes its inputs in a
     list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
     environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view, "copy_back": copy_back}
-    environment["increment_version"] = torch.autograd.graph.increment_version
+    environment |= {"increment_version": torch.autograd.graph.increment_version, "written": _written}
     lines: list[str] = []
     if backward_callable is not None:
         keeping = plan_keeping(pair)
@@ -321,8 +321,7 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
         return name
     assert isinstance(output, ViewOf)
     source = _output_source(output.base, environment, pair, pieces)
-    detach = ".data" if output.counts_apart else ".detach()"
-    source += detach if output.detached == "before" else ""
+    source = _detached(source, output) if output.detached == "before" else source
     done = 0
     for number, recipe in enumerate(output.recipes):
         if recipe.piece_of is not None:
@@ -331,7 +330,14 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
             if number == len(output.recipes) - 1 and pieces.setdefault(f"returned {base} {recipe}", piece) is not piece:
                 break  # another piece of the same elements was returned already, and is another object
             source, done = piece, number + 1
-    return _viewed(source, output.recipes[done:], environment, pair) + (detach if output.detached == "after" else "")
+    source = _viewed(source, output.recipes[done:], environment, pair)
+    return _detached(source, output) if output.detached == "after" else source
+
+
+def _detached(source: str, output: ViewOf) -> str:
+    if output.own_writes is None:
+        return f"{source}.detach()"
+    return f"written({source}.data, {output.own_writes})" if output.own_writes else f"{source}.data"
 
 
 def _viewed(source: str, recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:
@@ -367,6 +373,12 @@ def _recipes_source(recipes: tuple[ViewRecipe, ...], environment: dict[str, Any]
 def _number_source(expression: Any, pair: GradPair, environment: dict[str, Any]) -> str:
     """The text that computes a number from the inputs."""
     return text(substitute(expression, lambda root: of_root(Root(f"i{pair.roots[root.name]}", root.kind))), environment)
+
+
+def _written(tensor: torch.Tensor, times: int) -> torch.Tensor:
+    """The tensor, which counts these writes."""
+    torch.autograd.graph.increment_version((tensor,) * times)
+    return tensor
 
 
 def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:

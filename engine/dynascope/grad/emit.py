@@ -150,7 +150,7 @@ def emit_joint(
         joint.step(step)
     visible = [*results.computed, *(mutated.value for mutated in results.mutated)]
     outputs = [joint.node(value) for value in visible]
-    return joint.finish([*outputs, *joint.gradients(gradients.values, gradients.memory)], "Joint")
+    return joint.finish([*outputs, *joint.gradients(gradients)], "Joint")
 
 
 def emit_backward(
@@ -162,7 +162,7 @@ def emit_backward(
         backward.placeholder(value)
     for step in parts.backward:
         backward.step(step)
-    nodes = backward.gradients(gradients.values, gradients.memory)
+    nodes = backward.gradients(gradients)
     first: dict[fx.Node, int] = {}
     twins = []
     for index, node in enumerate(nodes):
@@ -263,15 +263,16 @@ class _GraphWriter:
             nodes.append(node)
         return nodes
 
-    def gradients(self, values: list[Value | None], memory: tuple[int | None, ...]) -> list[fx.Node | None]:
-        """The nodes of `values`, with a copy where eager's lies in memory of its own and this one in another's."""
+    def gradients(self, gradients: Gradients) -> list[fx.Node | None]:
+        """The nodes of their values, with a copy where eager's lies in memory of its own and this one in another's, or in a part."""
         owners: dict[fx.Node, int | None] = {}
         nodes = []
-        for value, storage in zip(values, memory, strict=True):
+        for index, (value, storage) in enumerate(zip(gradients.values, gradients.memory, strict=True)):
             node = None if value is None else self.node(value)
             if node is not None and storage is not None:
                 root = root_of(node)
-                if root.op != "call_function" or owners.setdefault(root, storage) != storage:
+                is_part = index in gradients.filling and _count(root) != _count(node)
+                if is_part or root.op != "call_function" or owners.setdefault(root, storage) != storage:
                     node = self.copy(value)
                     owners[node] = storage
             nodes.append(node)

@@ -23,16 +23,18 @@ from dynascope.grad.tape import Value
 class Gradients:
     """For each input: its gradient's `value` or None, and the storage that eager's lies in (None: one that existed before).
 
-    `same_as` has the inputs that eager gives the very same tensor as an earlier one.
+    `same_as` has the inputs that eager gives the very same tensor as an earlier one, `filling` those whose gradient is all that lies in
+    its storage.
     """
 
     values: list[Value | None]
     memory: tuple[int | None, ...]
     same_as: dict[int, int]
+    filling: frozenset[int]
 
     @staticmethod
     def none(count: int) -> Gradients:
-        return Gradients([None] * count, (None,) * count, {})
+        return Gradients([None] * count, (None,) * count, {}, frozenset())
 
 
 def describe_gradients(
@@ -43,6 +45,7 @@ def describe_gradients(
     memory: list[int | None] = [None] * len(inputs)
     first: dict[int, int] = {}
     same_as = {}
+    filling = set()
     for index, handle in handles.items():
         if handle is None:
             continue
@@ -54,4 +57,6 @@ def describe_gradients(
             same_as[index] = first[id(handle)]
         values[index] = value
         memory[index] = None if storage in earlier else storage
-    return Gradients(values, tuple(memory), same_as)
+        if handle.untyped_storage().nbytes() == handle.numel() * handle.itemsize:
+            filling.add(index)
+    return Gradients(values, tuple(memory), same_as, frozenset(filling))

@@ -308,9 +308,12 @@ def _view(
     if not (is_view and _is_one_of_several(output)):
         recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
     apart = not output.requires_grad and not shares_version(output, shown)
+    own_writes = output._version if apart else None
     if output.requires_grad or (is_view and not is_detached and not apart):
         return ViewOf(base, recipes or ALIAS, "no")
-    return ViewOf(base, recipes or ALIAS, "before", apart) if is_view else ViewOf(base, recipes, "after", apart)
+    if is_view:
+        return ViewOf(base, recipes or ALIAS, "before", own_writes)
+    return ViewOf(base, recipes, "after", own_writes)
 
 
 def shares_version(one: torch.Tensor, other: torch.Tensor) -> bool:

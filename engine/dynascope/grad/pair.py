@@ -51,14 +51,14 @@ class Expression:
 class ViewOf:
     """A view, made again outside the graph, so that it shares memory with its base.
 
-    Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view. `counts_apart`: by
-    `.data`, so that a write to it counts as none of the base.
+    Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view. `own_writes`: how
+    often it was written inside, where it comes by `.data`, so that a write to it counts as none of the base.
     """
 
     base: Computed | InputItself
     recipes: tuple[ViewRecipe, ...]
     detached: Literal["no", "before", "after"]
-    counts_apart: bool = False
+    own_writes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

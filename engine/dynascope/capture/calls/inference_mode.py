@@ -191,6 +191,8 @@ def call_of(machine: Machine, outputs: tuple[fx.Node, ...]) -> InferenceCall:
     """How the graph is to be called. Captures again, without the modes, where that would show."""
     if not machine.inference_steps:
         return InferenceCall()
+    if any("in_inference" in node.meta and node.op != "placeholder" and requires_grad(node) for node in machine.graph.graph.nodes):
+        raise CaptureAgain(follows_inference=False)  # a leaf: what is computed of it outside leads to its gradient
     graph, begins_inside = machine.graph, machine.begins_in_inference
     made = [node for node in graph.graph.nodes if node.op not in ("placeholder", "get_attr") and node not in graph.setters]
     outside = [node for node in made if "in_inference" not in node.meta]
