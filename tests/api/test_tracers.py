@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+pytestmark = pytest.mark.turns(2)
+
 X = torch.randn(3, 4)
 
 

@@ -13,6 +13,8 @@ from dynascope import graph_compiler, pipeline
 from dynascope.grad import DifferentiationRefused, differentiate
 from kept_graphs import kept_in
 
+pytestmark = pytest.mark.turns(3)
+
 
 def assigned(x, n):
     y = x.clone()

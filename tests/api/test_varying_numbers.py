@@ -7,6 +7,8 @@ import dynascope
 import pytest
 import torch
 
+pytestmark = pytest.mark.turns(2)
+
 USES_INSIDE_CONTAINERS = {
     "reshape": lambda x, n: x.reshape((n, -1)) + 1,
     "expand": lambda x, n: x.expand((n, 24)) * 2,

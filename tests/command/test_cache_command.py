@@ -24,6 +24,8 @@ from dynascope.native.cache import cache_folder
 from dynascope.native.toolchain import build_shared_object
 from dynascope.runtime import cubins
 
+pytestmark = pytest.mark.turns(2)
+
 ENGINE = pathlib.Path(__file__).parents[2] / "engine"
 ANSWER = "int answer(void) { return 42; }\n"
 KERNEL = TritonKernel(

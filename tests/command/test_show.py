@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.turns(2)
+
 PROGRAM = """
 import torch
 

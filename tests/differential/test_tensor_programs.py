@@ -37,11 +37,13 @@ def kind_of(program, folder, backend):
     return None
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("part", range(6))
 def test_capture(part, tmp_path):
     run(range(FIRST + 50 * part, FIRST + 50 * (part + 1)), tmp_path, "eager")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.compiler
 @pytest.mark.parametrize("part", range(4))
 def test_kernels_with_backward(part, tmp_path):

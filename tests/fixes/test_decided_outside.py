@@ -7,6 +7,8 @@ from dynascope.fixes.liveness import bound_of
 from dynascope.proving.asking import Program, Prover
 from dynascope.proving.mending import mend
 
+pytestmark = pytest.mark.turns(3)
+
 HEAD = "import torch\n\nlayer = torch.nn.Linear(3, 2)\nkept = []\n\n\n@torch.compile\n"
 
 

@@ -15,6 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from recording import record
 
+pytestmark = pytest.mark.turns(2)
+
 torch.manual_seed(0)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from dynascope.runtime import kernel_workers
 
+pytestmark = pytest.mark.turns(2)
+
 ENGINE = Path(__file__).resolve().parent.parent.parent / "engine"
 SET_UP = """
 import os, signal, sys, time

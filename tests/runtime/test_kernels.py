@@ -35,7 +35,7 @@ SPECIAL = [
     -104.0,
 ]
 
-pytestmark = pytest.mark.compiler
+pytestmark = [pytest.mark.compiler, pytest.mark.turns(2)]
 
 
 def floats(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

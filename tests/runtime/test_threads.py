@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.compiler
+pytestmark = [pytest.mark.compiler, pytest.mark.turns(2)]
 
 PROGRAM = """
 import os, signal, sys, dynascope, torch
