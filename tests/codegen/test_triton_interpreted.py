@@ -165,6 +165,35 @@ def test_float_division_rounds_down():
     check(lambda a, b: (a // b, a % b, torch.fmod(a, b), torch.div(a, b, rounding_mode="trunc")), a, b)
 
 
+def units_apart(a, b):
+    """How many f32 numbers lie between two of one sign."""
+    ordered = [torch.where(each.view(torch.int32) < 0, -(each.view(torch.int32) & 0x7FFFFFFF), each.view(torch.int32)) for each in (a, b)]
+    return (ordered[0].long() - ordered[1].long()).abs()
+
+
+def test_quotients_are_within_a_unit_whatever_is_divided():
+    """Also by what has no inverse in range, of what is nearly nothing, and by zeros and infinities."""
+    ends = torch.tensor([0.0, -0.0, 1.0, -3.0, 1e-45, -1.2e-38, 1.4e-38, 2.9e-39, 3.4e38, -1.8e19, 5.4e-20, float("inf"), float("nan")])
+    bits = torch.randint(-(2**31), 2**31, (2, 20000), generator=torch.Generator().manual_seed(5)).int().view(torch.float32)
+    near = 1 + torch.rand(2, 20000, generator=torch.Generator().manual_seed(6))
+    counts = torch.arange(1.0, 20001.0)
+    x = torch.cat([ends.repeat_interleave(len(ends)), bits[0], near[0], counts * 41])
+    y = torch.cat([ends.repeat(len(ends)), bits[1], near[1], counts])
+    _, (result,) = run(lambda x, y: x / y, x, y)
+    wanted = x / y
+    is_number = wanted.isfinite()
+    assert torch.equal(result.isnan(), wanted.isnan()) and torch.equal(result[wanted.isinf()], wanted[wanted.isinf()])
+    apart = units_apart(result[is_number], wanted[is_number])
+    is_least = x[is_number].abs() < 2.0**-102  # what is left over of it is nothing
+    assert apart[~is_least].max() <= 1 and apart[is_least].max() <= 3 and (apart != 0).float().mean() < 1e-2
+    assert torch.equal(result[-20000:], torch.full((20000,), 41.0)), "a quotient that is a number is that number"
+
+
+def test_sigmoid_at_both_ends():
+    ends = [0.0, -0.0, 88.0, -88.0, -89.0, -200.0, 200.0, float("inf"), -float("inf"), float("nan"), 1e-30]
+    check(lambda x: torch.sigmoid(x), torch.tensor(ends))
+
+
 def test_embedding():
     tokens = torch.tensor([3, 0, 9, 3])
     check(lambda w, t: F.embedding(t, w), normal(10, 24), tokens)

@@ -127,7 +127,20 @@ def test_positions_past_int32_are_wide():
 def test_approximations_only_on_the_way_to_16_bits():
     assert "tl.exp(" in emit(groups.softmax(dtype=torch.bfloat16)).text
     assert "libdevice.exp(" in emit(groups.softmax()).text
-    assert "div_rn" in emit(groups.softmax()).text
+    assert " / " in body_of(emit(groups.softmax(dtype=torch.bfloat16)))
+    assert "quotient(" in body_of(emit(groups.softmax()))
+
+
+def test_what_jumps_is_divided_to_the_last_bit():
+    """A part rounded down may be another integer where the quotient is off by one unit; so may all with strict numerics."""
+    writer = groups.GroupWriter("parts", rows=(1 << 20,))
+    x, y = (writer.load(name, torch.float32, writer.index(1)) for name in "xy")
+    writer.store("part", torch.float32, writer.compute("floor", writer.compute("divide", x, y)), writer.index(1))
+    writer.store("share", torch.float32, writer.compute("sigmoid", writer.compute("divide", y, x)), writer.index(1))
+    text = body_of(emit(writer.finish()))
+    assert text.count("tl.div_rn(") == text.count("quotient(") == text.count("inverse_of_more(") == 1
+    strict = body_of(emit_triton(*writer.finish(), H200, is_strict=True))
+    assert strict.count("tl.div_rn(") == 3 and "quotient(" not in strict
 
 
 def test_indices_are_checked_and_then_kept_inside():
@@ -199,8 +212,8 @@ def test_integers_become_half_numbers_through_float32():
 def test_a_division_by_a_power_of_two_is_a_product():
     """Which is the same number, down to what is nearly nothing."""
     assert [exact_reciprocal(number) for number in (1.0, 8.0, -0.25, 3.0, 0.0, float("inf"), 2.0**200)] == [1.0, 0.125, -4.0, *[None] * 4]
-    assert "tl.div_rn" not in body_of(emit(groups.layer_norm(64, 1024)))
-    assert "tl.div_rn" in body_of(emit(groups.layer_norm(64, 1000)))
+    assert "quotient(" not in body_of(emit(groups.layer_norm(64, 1024)))
+    assert "quotient(" in body_of(emit(groups.layer_norm(64, 1000)))
 
 
 def test_bytes_of_a_lookup_are_those_of_the_rows_that_are_looked_up():

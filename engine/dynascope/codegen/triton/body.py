@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
 from dynascope.codegen.triton.dtypes import TEXT, literal, typed_constant
 from dynascope.codegen.triton.helpers import HELPERS
 from dynascope.codegen.triton.narrow import COMPARISONS, narrow_positions
-from dynascope.codegen.triton.operations import exact_reciprocal, helpers_in, render, render_cast
+from dynascope.codegen.triton.operations import Precision, exact_reciprocal, helpers_in, render, render_cast
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.index import Index, variable
@@ -110,7 +110,7 @@ class BodyPrinter:
         names: Names,
         buffers: dict[str, str],
         dtypes: dict[str, torch.dtype],
-        coarse: Collection[int],
+        precisions: Sequence[Precision],
         product: str | None = None,
     ):
         self.body = body
@@ -126,7 +126,7 @@ class BodyPrinter:
         self.axes: list[frozenset[str]] = []
         self._buffers = buffers
         self._dtypes = dtypes
-        self._coarse = coarse
+        self._precisions = precisions
         self._names = [names.take(_wish(operation, number, buffers)) for number, operation in enumerate(body)]
         for operation in body:
             self.axes.append(self._axes(operation))
@@ -257,7 +257,7 @@ class BodyPrinter:
         factor = exact_reciprocal(divisor.value) if name == "divide" and isinstance(divisor, Constant) else None
         if factor is not None:
             name, operands = "multiply", [operands[0], repr(factor)]
-        self.assign(number, render(name, dtype, operands, "coarse" if number in self._coarse else "exact"))
+        self.assign(number, render(name, dtype, operands, self._precisions[number]))
 
     def _is_run(self, operation: Compute) -> bool:
         """Whether the tile's elements are neighbours in the stream of random numbers."""

@@ -9,6 +9,7 @@ from dynascope.codegen.triton.body import BodyPrinter, Names
 from dynascope.codegen.triton.dtypes import SIGNATURE, SIXTEEN_BIT_FLOATS
 from dynascope.codegen.triton.helpers import helper_texts
 from dynascope.codegen.triton.kernel import ALIGNMENT, TICKET_BYTES, Parameter, TritonKernel
+from dynascope.codegen.triton.operations import PRECISIONS, Precision
 from dynascope.codegen.triton.tile import Tile
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.dtypes import short_name
@@ -54,22 +55,21 @@ class GroupFacts:
         return max((self.buffers[operation.buffer].dtype.itemsize for operation in self.swept), default=4)
 
     @property
-    def coarse(self) -> frozenset[int]:
-        """The operations, by number, of which all that is kept is rounded to 16 bits, by operations that do not jump: an f32 result that is
-        off in its last places is then the same."""
-        if self.is_strict:
-            return frozenset()
-        exact: set[int] = set()
+    def precisions(self) -> tuple[Precision, ...]:
+        """How near eager's each operation's result must be. Where it jumps, and with strict numerics, to the bit; where all that is kept is
+        rounded to 16 bits, by operations that do not jump, off in its last places: it is then the same."""
+        wanted: list[Precision] = ["exact" if self.is_strict else "coarse"] * len(self.body)
         for number, operation in reversed(list(enumerate(self.body))):
+            asked: Precision = "exact"
             if isinstance(operation, Store):
-                is_coarse = self.buffers[operation.buffer].dtype in SIXTEEN_BIT_FLOATS
+                asked = "coarse" if self.buffers[operation.buffer].dtype in SIXTEEN_BIT_FLOATS else "near"
             elif isinstance(operation, Compute) and operation.name == "cast" and operation.dtype in SIXTEEN_BIT_FLOATS:
-                is_coarse = True
-            else:
-                is_coarse = isinstance(operation, (Compute, Reduce, Scan)) and number not in exact and not _jumps(operation, self.body)
-            if not is_coarse:
-                exact.update(operation.arguments)
-        return frozenset(range(len(self.body))) - exact
+                asked = "coarse"
+            elif isinstance(operation, (Compute, Reduce, Scan)) and not _jumps(operation, self.body):
+                asked = wanted[number]
+            for argument in operation.arguments:
+                wanted[argument] = min(wanted[argument], asked, key=PRECISIONS.index)
+        return tuple(wanted)
 
     @property
     def is_heavy(self) -> bool:
@@ -163,7 +163,7 @@ class Draft:
             self.names,
             {p.source: p.name for p in self.parameters},
             {name: buffer.dtype for name, buffer in facts.buffers.items()},
-            facts.coarse,
+            facts.precisions,
             None if facts.group.product is None else facts.group.product.name,
         )
 

@@ -30,6 +30,28 @@ def smaller(a, b):
     """The lesser one; NaN if either is."""
     return tl.where((a < b) | (a != a), a, b)
 ''',
+    "quotient": '''
+@triton.jit
+def quotient(a, b):
+    """f32 division without a branch: by an inverse, put right once by what is left over. Small and large divisors are scaled first, so
+    that no inverse leaves the range. Where what is left over says nothing (a zero, an infinity), the product is right as it is."""
+    size = tl.abs(b)
+    large = tl.where(size > 1.8446744073709552e19, 5.421010862427522e-20, 1.0)
+    scale = tl.where(size < 5.421010862427522e-20, 1.8446744073709552e19, large)
+    a, b = a * scale, b * scale
+    inverse = 1.0 / b
+    first = a * inverse
+    second = tl.fma(tl.fma(-first, b, a), inverse, first)
+    return tl.where(tl.abs(second) <= 3.4028234663852886e38, second, first)
+''',
+    "inverse_of_more": '''
+@triton.jit
+def inverse_of_more(a):
+    """1 / a in f32, of 1 or more; of infinity what is left over says nothing."""
+    first = 1.0 / a
+    second = tl.fma(tl.fma(-first, a, 1.0), first, first)
+    return tl.where(a < float("inf"), second, first)
+''',
     "product": """
 @triton.jit
 def product(a, b):

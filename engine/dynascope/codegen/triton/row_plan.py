@@ -1,7 +1,7 @@
 """The model that chooses how a group with reductions runs: blocks, warps, and how many programs share a row.
 
     softmax of 4096 bf16    ->  RowPlan("held", row_block=1, column_block=4096, warps=4)
-    sum of 2**27            ->  RowPlan("split", row_block=1, column_block=4096, warps=8, steps=32, parts=1024)
+    sum of 2**27            ->  RowPlan("split", row_block=1, column_block=1024, warps=4, steps=125, parts=1049)
 
 held    the whole row in registers: one read of each element however many passes the body has
 looped  a loop over the columns for each pass, each reading anew
@@ -64,6 +64,13 @@ _LONG_STEP = 64
 _NARROWEST_ACROSS, _WIDEST_SPLIT, _WIDEST_ACROSS = 16, 32, 64
 """Rows side by side of which several programs take parts: whole sectors of memory at least, no more than leave them registers, and of
 parts that one program brings together no more than it has registers for."""
+
+_ALONE_BYTES, _MOST_PER_THREAD, _SHORT_ROW = 64, 32, 64
+"""Of rows that a warp holds alone: bytes of each thread, and no more elements than it has registers for. Columns of rows of which many
+make a program."""
+
+_SCANNED_ROWS, _SCANNED_COLUMNS, _SCANNED_WARPS = 32, 128, 4
+"""The tile of a scan down the columns: long steps, of which each waits for the one before, and few warps to pass on what they carry."""
 
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
@@ -195,12 +202,17 @@ def _held_block(columns: Extent, most: int) -> int:
 
 
 def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
-    rows = nominal(facts.group.row_count)
+    """Rows that one warp has registers for are reduced without a barrier: as many in a program as it takes. Short ones come several to
+    a warp, since each program costs something of its own."""
+    rows, itemsize = nominal(facts.group.row_count), facts.widest_itemsize
+    alone = min(_ALONE_BYTES // itemsize, _MOST_PER_THREAD)
+    is_alone = _SHORT_ROW < block <= 32 * alone
+    most = 32 * alone if block > _SHORT_ROW else _SMALL_TILE
     together = 1
-    while together * block < _SMALL_TILE and rows >= 4 * together * device.multiprocessors:
+    while together * block < most and rows >= 4 * together * device.multiprocessors:
         together *= 2
     # Sixteen-bit rows are read 16 bytes at a time by few threads; wider ones want more threads to have loads in flight.
-    per_thread = 32 if facts.widest_itemsize <= 2 else 8
+    per_thread = alone if is_alone else 8 if itemsize > 2 else 32
     warps = _between(1, together * block // (32 * per_thread), 16)
     if rows < 2 * device.multiprocessors:
         warps = _between(warps, together * block // (32 * 8), 16)
@@ -208,10 +220,11 @@ def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
 
 
 def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
+    """Blocks of eight elements a thread: what is computed of each takes registers, and other warps hide the time of its loads."""
     rows, columns = facts.group.row_count, facts.group.column_count
-    block = 4096 if nominal(columns) * rows >= 4096 * 4 * device.multiprocessors else 1024
+    is_large = nominal(columns) * rows >= 16384 * device.multiprocessors
     wanted = max(1, 8 * device.multiprocessors // rows)
-    return _split(columns, 1, block, block // 512, wanted)
+    return _split(columns, 1, 1024, 4 if is_large else 2, wanted)
 
 
 def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
@@ -250,6 +263,8 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
         return gathered
     if programs < device.multiprocessors // 2 and any(isinstance(o, Scan) for o in facts.body):
         return _narrow_scan(facts, device, row_block)
+    if row_block >= _SCANNED_ROWS and any(isinstance(o, Scan) for o in facts.body):
+        return _looped(columns, _SCANNED_ROWS, _SCANNED_COLUMNS, _SCANNED_WARPS)
     return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
 
 

@@ -39,6 +39,6 @@ def is_exact(call: Lowering) -> bool:
         return False
     if packet in ("aten.add", "aten.sub", "aten.rsub"):
         return is_constant(call.operand(2, "alpha", 1), 1)
-    if packet == "aten.div" and call.device.type != "cpu":
-        return isinstance(call.arguments[1], TensorView)  # by a number CUDA's kernel multiplies with its inverse
+    if packet == "aten.div" and call.device.type not in ("cpu", "cuda"):
+        return isinstance(call.arguments[1], TensorView)  # what others' kernels do with a number is not known
     return True

@@ -15,7 +15,14 @@ from torch import fx
 
 from dynascope.loops.body import Scalar
 from dynascope.loops.lower.numbers import checked
-from dynascope.loops.lower.promotion import Numbers, operands_dtype, promoted_element, refuse_overflow, result_dtype
+from dynascope.loops.lower.promotion import (
+    Numbers,
+    is_scalar_operand,
+    operands_dtype,
+    promoted_element,
+    refuse_overflow,
+    result_dtype,
+)
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
 from dynascope.loops.nodes import ScalarInput, TensorView
 from dynascope.sizes import Size, is_constant
@@ -288,7 +295,25 @@ def _division(call: Lowering, operation: str, dtype: torch.dtype) -> Lowered | N
         return NotLowered("integer division by what may be zero raises an error in eager")
     if dtype in (torch.float16, torch.bfloat16) and operation != "divide":
         return NotLowered("half-precision floor division rounds at each step in eager")
+    if operation in _BY_INVERSE and call.device.type == "cuda" and dtype.is_floating_point and is_scalar_operand(call, divisor):
+        return _by_inverse(call, _BY_INVERSE[operation])
     return _with_wide_right(call, _named(operation))
+
+
+_BY_INVERSE: dict[str, Callable[[Scalar], Scalar]] = {"divide": lambda x: x, "truncate_divide": lambda x: x.apply("truncate")}
+
+
+def _by_inverse(call: Lowering, rounded: Callable[[Scalar], Scalar]) -> Lowered:
+    """What CUDA's kernels do with a number (`BinaryDivTrueKernel.cu`, `BinaryDivTruncKernel.cu`): a product with its inverse, which is
+    another result than the quotient in the last place, and another integer where that is cut off (`41 / 41` is 0)."""
+    dividend, divisor = call.arguments
+    dtype, nest = result_dtype(call), call.nest(call.results[0].shape)
+    left = promoted_element(call, nest, dividend, dtype)
+    if isinstance(divisor, (bool, int, float)):
+        inverse = left.like((torch.ones((), dtype=left.dtype) / torch.tensor(float(divisor), dtype=left.dtype)).item())
+    else:
+        inverse = left.like(1) / promoted_element(call, nest, divisor, dtype, "unrounded")
+    return call.finish(nest, rounded(left * inverse))
 
 
 @rule(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)

@@ -27,16 +27,16 @@ def promoted_element(
 ) -> Scalar:
     """An operand at the nest's own index: in the promoted type `dtype`, then in the type that eager computes in."""
     wide = compute_dtype(dtype)
-    if numbers == "unrounded" and _is_number(value, call.device):
+    if numbers == "unrounded" and is_scalar_operand(call, value):
         return call.scalar(nest, value, nest.indices, wide)
     if numbers == "rounded":
         refuse_overflow(dtype, value)
     return call.scalar(nest, value, nest.indices, dtype).cast(wide)
 
 
-def _is_number(value: Any, device: torch.device) -> bool:
+def is_scalar_operand(call: Lowering, value: Any) -> bool:
     """Python numbers, and on the CPU tensors without dimensions: ATen hands both to a kernel as a scalar of any width."""
-    return not isinstance(value, TensorView) or (not value.sizes and device.type == "cpu")
+    return not isinstance(value, TensorView) or value.buffer in call.numbers or (not value.sizes and call.device.type == "cpu")
 
 
 def refuse_overflow(dtype: torch.dtype, *values: Any) -> None:
