@@ -18,14 +18,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, combinations, islice, permutations, product
-from operator import eq
 from types import MappingProxyType
 from typing import Any
 
 from dynascope.sizes.expression import evaluate, roots_in
+from dynascope.sizes.forms import FORMS, FORMS_OF_FLOATS, SURE_FORMS, Row
 from dynascope.sizes.reach import lowest
 from dynascope.sizes.relations import Relation, divided_by_root, is_true_of, most_of_roots
-from dynascope.sizes.size import Scope, Size, hint_of, roots_of
+from dynascope.sizes.size import Scope, Size, roots_of
 
 DIVISIBLE = (5040, 720, 240, 48, 16, 8, 4, 2, 1)
 INDIVISIBLE = (2521, 841, 241, 61, 13, 7, 5, 3, 1)
@@ -51,17 +51,11 @@ FAR_APART = (2521, 241)
 LEAST_FACTOR = 3
 MANY_STEPS = 720
 MOST_KNOWN = 4096
-FEW_KNOWN, MOST_TRIED = 24, 64
-DIVISORS = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 MOST_ADDED, MOST_RESIDUES, FEW_RESIDUES = 8, 65, 9
 FEWEST_VALUES = COUNT
 STEPS_OF_FLOATS = 8
 MOST_APART = 16
 """Roots of which each two are told apart."""
-FACTORS_OF_QUOTIENTS = (2, 4, 8, 16, 3)
-PARTS = ((3, 2), (3, 4), (5, 4), (5, 2), (7, 4), (2, 3), (4, 3))
-
-Row = tuple[int | float, ...]
 
 
 class Worlds:
@@ -355,7 +349,7 @@ class Worlds:
     def _add(self, values: dict[str, Any]) -> None:
         self.values.append(values)
         self.wanted = None
-        for name in ("_known", "_known_floats"):
+        for name in ("known", "_known_floats"):
             self.__dict__.pop(name, None)
 
     def _where_another(self, size: Size, values: set[int | float]) -> dict[str, Any] | None:
@@ -427,7 +421,7 @@ class Worlds:
     # From numbers to expressions
 
     @cached_property
-    def _known(self) -> dict[Row, Size]:
+    def known(self) -> dict[Row, Size]:
         """Rows of expressions that were met, the roots at first. One that is the same in all worlds would pass for a constant."""
         known: dict[Row, Size] = {}
         for name, root in self.scope.roots.items():
@@ -453,9 +447,9 @@ class Worlds:
     def learn(self, values: Iterable[Any]) -> None:
         """Sizes that are likely to come back. What follows from a float is none: where it is cut at the end of a tensor was not seen."""
         for value in values:
-            if isinstance(value, Size) and len(self._known) < MOST_KNOWN and not self.follows_floats(value):
+            if isinstance(value, Size) and len(self.known) < MOST_KNOWN and not self.follows_floats(value):
                 if (row := self._row(value)) is not None:
-                    (self._known if value.kind is int else self._known_floats).setdefault(row, value)
+                    (self.known if value.kind is int else self._known_floats).setdefault(row, value)
 
     def _row(self, value: Size) -> Row | None:
         try:
@@ -465,7 +459,7 @@ class Worlds:
 
     def is_known(self, row: Row) -> bool:
         """Whether it is of an expression that was met, or a constant."""
-        return row in self._known or row in self._known_floats or row.count(row[0]) == len(row)
+        return row in self.known or row in self._known_floats or row.count(row[0]) == len(row)
 
     def expression(self, row: Row) -> Size | int | float | None:
         """The size that has these values in the worlds; a number that is one in all; None where no form is found."""
@@ -473,7 +467,7 @@ class Worlds:
         if all(number == first and type(number) is type(first) for number in row):
             return first
         integers = all(type(number) is int for number in row)
-        known = self._known.get(row) if integers else self._known_floats.get(row)
+        known = self.known.get(row) if integers else self._known_floats.get(row)
         if known is None:
             forms = FORMS_OF_FLOATS if not integers else SURE_FORMS if self.is_brief else FORMS
             self.wanted = None
@@ -488,7 +482,7 @@ class Worlds:
     def follows_floats(self, value: Any) -> bool:
         return bool(self.floats) and any(root.name in self.floats for root in roots_of([value]))
 
-    def _unless_wrong(self, size: Any, row: Row) -> Any:
+    def unless_wrong(self, size: Any, row: Row) -> Any:
         try:
             return size if self.row(size) == row else None
         except ZeroDivisionError:
@@ -500,176 +494,3 @@ def _is_as(size: Size, values: Mapping[str, Any], is_wanted: Callable[[Any], boo
         return is_wanted(evaluate(size.expression, values))
     except (ArithmeticError, ValueError):
         return False
-
-
-def _line(worlds: Worlds, row: Row) -> Any:
-    """factor * known + offset."""
-    for other, size in list(worlds._known.items()):
-        at = next((at for at, value in enumerate(other) if value != other[0]), 0)
-        run, rise = other[at] - other[0], row[at] - row[0]
-        if run and rise % run == 0:
-            found = worlds._unless_wrong(size * (rise // run) + (row[0] - rise // run * other[0]), row)
-            if found is not None:
-                return found
-    return None
-
-
-def _product(worlds: Worlds, row: Row) -> Any:
-    """The product of two known, times a number."""
-    known = list(worlds._known.items())[:MOST_TRIED]
-    for at, (first, left) in enumerate(known):
-        if any(not value or number % value for value, number in zip(first, row, strict=True)):
-            continue
-        rest = tuple(number // value for value, number in zip(first, row, strict=True))
-        for second, right in known[at:]:
-            factor, remainder = divmod(rest[0], second[0]) if second[0] else (0, 1)
-            if not remainder and factor:
-                found = worlds._unless_wrong(left * right * factor, row)
-                if found is not None:
-                    return found
-    return None
-
-
-def _beside_product(worlds: Worlds, row: Row) -> Any:
-    """One less or more than a product of two known: where the last element lies."""
-    for offset in (-1, 1):
-        found = _product(worlds, tuple(number - offset for number in row))
-        if found is not None:
-            return found + offset
-    return None
-
-
-def _product_of_three(worlds: Worlds, row: Row) -> Any:
-    """The product of three known, times a number: so many windows in rows, in columns, in a batch."""
-    for first, left in list(worlds._known.items())[:FEW_KNOWN]:
-        if all(value and number % value == 0 for value, number in zip(first, row, strict=True)):
-            found = _product(worlds, tuple(number // value for value, number in zip(first, row, strict=True)))
-            if found is not None:
-                return worlds._unless_wrong(found * left, row)
-    return None
-
-
-def _sum(worlds: Worlds, row: Row) -> Any:
-    """The sum or difference of two known, plus a number."""
-    known = list(worlds._known.items())[:MOST_TRIED]
-    by_rise = {tuple(b - a for a, b in zip(other, other[1:], strict=False)): size for other, size in known}
-    wanted = tuple(b - a for a, b in zip(row, row[1:], strict=False))
-    for other, size in known:
-        rises = tuple(b - a for a, b in zip(other, other[1:], strict=False))
-        for sign in (1, -1):
-            partner = by_rise.get(tuple(sign * (w - r) for w, r in zip(wanted, rises, strict=True)))
-            if partner is not None:
-                candidate = size + sign * partner
-                found = worlds._unless_wrong(candidate + (row[0] - hint_of(candidate)), row)
-                if found is not None:
-                    return found
-    return None
-
-
-def _quotient(worlds: Worlds, row: Row) -> Any:
-    """(known + offset) // divisor, as convolutions and pooling give. Where several offsets fit another world is wanted, which tells
-    them apart."""
-    known = list(worlds._known.items())[:MOST_TRIED]
-    return _first_quotient(worlds, row, ((other, size, divisor) for other, size in known for divisor in DIVISORS))
-
-
-def _part(worlds: Worlds, row: Row) -> Any:
-    """(factor * known + offset) // divisor, as what is resized by 1.5 gives."""
-    known = list(worlds._known.items())[:FEW_KNOWN]
-    times = ((tuple(factor * value for value in other), size * factor, divisor) for other, size in known for factor, divisor in PARTS)
-    return _first_quotient(worlds, row, times)
-
-
-def _first_quotient(worlds: Worlds, row: Row, dividends: Iterable[tuple[Row, Size, int]]) -> Any:
-    for other, size, divisor in dividends:
-        low = max(divisor * number - value for number, value in zip(row, other, strict=True))
-        high = min(divisor * (number + 1) - 1 - value for number, value in zip(row, other, strict=True))
-        if low < high and worlds.want(size, low, high, divisor):
-            return None
-        if low <= high:
-            return (size + (0 if low <= 0 <= high else low)) // divisor
-    return None
-
-
-def _multiple(worlds: Worlds, row: Row) -> Any:
-    """A number of times (known + offset) // divisor, as what was halved and is doubled again."""
-    for factor in FACTORS_OF_QUOTIENTS:
-        if all(number % factor == 0 for number in row):
-            found = _quotient(worlds, tuple(number // factor for number in row))
-            if found is not None or worlds.wanted is not None:
-                return None if found is None else found * factor
-    return None
-
-
-def _share(worlds: Worlds, row: Row) -> Any:
-    """number // known, or // the product of two known, as what is dealt out evenly gives."""
-    known = [pair for pair in list(worlds._known.items())[:MOST_TRIED] if all(pair[0])]
-    for at, (first, left) in enumerate(known):
-        dealt = [number * value for number, value in zip(row, first, strict=True)]
-        if dealt.count(dealt[0]) == len(dealt):
-            return dealt[0] // left
-        for second, right in known[at:]:
-            whole = dealt[0] * second[0]
-            if all(part * value == whole for part, value in zip(dealt, second, strict=True)):
-                return whole // (left * right)
-    return None
-
-
-def _larger_or_smaller(worlds: Worlds, row: Row) -> Any:
-    """The larger or the smaller of two known, as sentences padded to the longest give. Each of the two must be it somewhere."""
-    known = list(worlds._known.items())[:FEW_KNOWN]
-    found = None
-    for name, choose in (("max", max), ("min", min)):
-        for (first, left), (second, right) in combinations(known, 2):
-            if row not in (first, second) and all(map(eq, map(choose, first, second), row)):
-                other, found = found, left.apply(name, left, right)
-                if other is not None and (wanted := worlds.where_apart(other, found)) is not None:
-                    worlds.wanted = wanted
-                    return None
-    return found
-
-
-def _no_more_than(worlds: Worlds, row: Row) -> Any:
-    """What is cut at an end, where all values that a root can be are asked: that it is so is known."""
-    most = max(row)
-    for first, size in list(worlds._known.items())[:FEW_KNOWN] if worlds.are_all else ():
-        if row == tuple(min(number, most) for number in first):
-            return size.apply("min", size, most)
-    return None
-
-
-def _fraction(worlds: Worlds, row: Row) -> Any:
-    """factor / (known + offset), as means and variances give."""
-    for other, size in list(worlds._known.items())[:MOST_TRIED]:
-        for offset in (0, -1):
-            factor = float(round(row[0] * (other[0] + offset)))
-            if other[0] + offset and factor:
-                found = worlds._unless_wrong(factor / (size + offset), row)
-                if found is not None:
-                    return found
-    return None
-
-
-def _root(worlds: Worlds, row: Row) -> Any:
-    """The square root of known, or 1 over it, as attention scales by."""
-    for size in list(worlds._known.values())[:MOST_TRIED]:
-        for form in (size.apply("math.sqrt", size), 1.0 / size.apply("math.sqrt", size), size**-0.5):
-            if worlds.row(form) == row:
-                return form
-    return None
-
-
-FORMS_OF_FLOATS: Sequence[Callable[[Worlds, Row], Any]] = (_fraction, _root)
-SURE_FORMS: Sequence[Callable[[Worlds, Row], Any]] = (_line, _product)
-FORMS: Sequence[Callable[[Worlds, Row], Any]] = (
-    *SURE_FORMS,
-    _no_more_than,
-    _product_of_three,
-    _sum,
-    _beside_product,
-    _quotient,
-    _share,
-    _multiple,
-    _larger_or_smaller,
-    _part,
-)
