@@ -23,7 +23,7 @@ from pathlib import Path
 
 import dynascope
 import torch
-from dynascope import pipeline
+from dynascope import captured_graphs, pipeline
 from measure import compare
 from results import write_section
 
@@ -119,7 +119,7 @@ def count_uses() -> None:
 
 def graphs_of_ours(use, numbers: list[int]) -> tuple[int, int]:
     """How many graphs were compiled, and how many results are not eager's."""
-    made, compile_graph = [], pipeline.compile_graph
+    made, compile_graph = [], captured_graphs.compile_graph
 
     def counted(*arguments, **keywords):
         made.append(compile_graph(*arguments, **keywords))
@@ -127,7 +127,7 @@ def graphs_of_ours(use, numbers: list[int]) -> tuple[int, int]:
 
     dynascope.reset()
     compiled, wrong = dynascope.compile(use, options={"recompile_limit": LIMIT}), 0
-    pipeline.compile_graph = counted
+    captured_graphs.compile_graph = counted
     try:
         for n in numbers:
             torch.manual_seed(0)
@@ -135,7 +135,7 @@ def graphs_of_ours(use, numbers: list[int]) -> tuple[int, int]:
             torch.manual_seed(0)
             wrong += differs(outcome(compiled, n), theirs)
     finally:
-        pipeline.compile_graph = compile_graph
+        captured_graphs.compile_graph = compile_graph
     return len(made), wrong
 
 

@@ -10,7 +10,7 @@ import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
@@ -21,6 +21,7 @@ from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return, 
 from dynascope.changes import expected_value
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, memory_fact, stage_texts, step_facts
 from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.compilation import Compilation
 from dynascope.costs import costs_of
 from dynascope.frame import hook
 from dynascope.frame.decompiling import decompiled
@@ -50,11 +51,10 @@ from dynascope.report.user_files import is_user_file
 from dynascope.runtime.compile_aten import CompiledAten
 from dynascope.schedule.groups import FusionGroup
 from dynascope.user_lines import UserLines, lines_of
-
-if TYPE_CHECKING:
-    from dynascope.pipeline import Again, Compilation
+from dynascope.why_again import Again
 
 CALL_OF_MODULES = torch.nn.Module._call_impl.__code__
+
 
 def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Account]:
     """The account, to be called when somebody reads. Identifiers are given out now, in the order of compilation."""

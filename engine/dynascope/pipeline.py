@@ -1,4 +1,4 @@
-"""The story of one compilation, every stage in order. The only module that knows capture and kernels both.
+"""The story of one compilation, every stage in order.
 
     f(x) is called, no entry's guards hold
         capture        bytecode -> graph, guards, exit
@@ -16,34 +16,23 @@ No stage raises past this module on a user's program: what fails is said, and th
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import threading
 import time
 import types
 import weakref
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import fx
 from torch._C._dynamo import eval_frame
 
 from dynascope import ranks_apart, recording
 from dynascope.autograd_functions import with_freed_history
-from dynascope.backends import (
-    GraphCompilers,
-    SymbolFixed,
-    backend_name,
-    find_backend,
-    numbers_among,
-    run_uncompiled,
-    takes_fixed_sizes,
-)
+from dynascope.backends import GraphCompilers, find_backend, numbers_among, run_uncompiled
 from dynascope.callers import AskedAt, calling_place, warn
 from dynascope.capture import (
     Captured,
@@ -55,175 +44,39 @@ from dynascope.capture import (
     Return,
     assemble,
     capture,
-    hooks_of_the_program,
     modes_among,
     names_of_modes,
     reason_to_stand_aside,
-    without_function_modes,
 )
 from dynascope.capture.signals import Break
-from dynascope.capture.sizes import Sizes
+from dynascope.captured_graphs import compile_captured, look_asked_for
+from dynascope.compilation import Compilation
 from dynascope.configuration import Options
 from dynascope.frame import hook
-from dynascope.frame.resume import resume_origin
-from dynascope.frame.stack_names import in_users_words
-from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported, compile_graph
+from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported
 from dynascope.guards.check import asked_again, compile_guards
-from dynascope.guards.failure import explain_failure, raised_by
+from dynascope.guards.failure import explain_failure
 from dynascope.guards.global_state import modes_asleep
-from dynascope.guards.guard import Guard
 from dynascope.guards.source import FrameValues, Source
-from dynascope.guards.varied import varied
 from dynascope.looking import NotRun, stand_in
-from dynascope.meta_kernels.graph_modules import forward_of, written
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
-from dynascope.reasons import (
-    BackendFailed,
-    CallDidNotFail,
-    EngineError,
-    GuardFailed,
-    GuardFailsAtOnce,
-    GuardRaises,
-    RecompileLimit,
-)
-from dynascope.repeatable import leaves_nothing, operators_beside_checks, repeatable
-from dynascope.report.facts import ChangeFact
+from dynascope.reasons import CallDidNotFail, EngineError, GuardFailsAtOnce, RecompileLimit
+from dynascope.region_state import Accepts, RegionState, asking
+from dynascope.repeatable import repeatable
 from dynascope.report.reason import Explanation, Reason
 from dynascope.report.span import Span
 from dynascope.requirements import newer_than_tested
 from dynascope.runtime import launching
-from dynascope.runtime.reasons import ModeNotHonoured
-from dynascope.sizes.ties import Tie, ties
-from dynascope.stack_room import stack_room
 from dynascope.strictness import ExplainedError, StrictError, judge
+from dynascope.why_again import Again, GuardFail, why_again
 
 _compiling = safe_in_children(threading.RLock())
 """One compilation at a time in a process: capture reads the program's objects, and two at once would gain nothing."""
 
 
-Accepts = Callable[[FrameValues, Callable[[], None]], bool | Reason]
-
-
 class GraphBreakError(ExplainedError):
     """`fullgraph=True` and the graph breaks; the message names the place, the reason and the remedy."""
-
-
-@dataclass(frozen=True)
-class Compilation:
-    """The artefacts of one compilation, kept only while a recorder wants to read them."""
-
-    region: CodeRegion
-    outcome: Captured | Refused
-    graph: CompiledGraph | None
-    seconds: dict[str, float]
-    again: Again | None
-    options: Options
-    code: types.CodeType | None = None
-    compiled_at: Span | None = None
-    entry: hook.Entry | None = None
-    trace: str = ""
-
-
-MOST_SEEN = 4
-MOST_REFUSALS = 3
-"""A number may have to be a constant at one value (`n = 2` where a tensor has two rows) and not at others, so a place is tried again,
-but not for ever: each time costs recordings in vain."""
-
-
-@dataclass(eq=False)
-class RegionState:
-    """What one region has compiled so far. `symbolic` are the places whose number changed: inputs from now on."""
-
-    region: CodeRegion
-    options: Options
-    accepts: Accepts | None = None
-    guards: list[tuple[Guard, ...]] = field(default_factory=list)
-    entries: list[tuple[Mapping[str, Any], hook.Entry]] = field(default_factory=list)
-    symbolic: set[Source] = field(default_factory=set)
-    refusals: Counter[Source] = field(default_factory=Counter)
-    """How often an operator needed the number at a place as a constant."""
-    earlier: dict[Source, int] = field(default_factory=dict)
-    """What sizes of tensors were at the compilations so far: a number, which those have in common that were equal at each."""
-    seen: deque[Mapping[Source, int]] = field(default_factory=lambda: deque(maxlen=MOST_SEEN))
-    """The sizes and ints of the latest compilations."""
-    ties: dict[Source, Tie[Source]] = field(default_factory=dict)
-    """How numbers hang together that the program does not run with others of, each by itself."""
-    compiled_at: Span | None = None
-    """Where the program asked for the function to be compiled; known while a recorder listens."""
-    excluded: set[Any] = field(default_factory=set)
-    """Operators of the program's own libraries that graphs could not be differentiated with."""
-    trace: str = ""
-    """Of the latest capture, where it is wanted."""
-    stood_aside: set[Reason] = field(default_factory=set)
-    has_waited: bool = False
-    """Whether a call has run as it was written so that it imports or makes what the next one needs."""
-
-    refutes: Explanation | None = None
-    """Of a region that goes on behind a call: capture said that the call raises, so nothing should ever come here."""
-    refused_under: set[str] = field(default_factory=set)
-    """The function modes under which it could not be captured as a whole: there it runs as it was written."""
-
-    table: weakref.ref[hook.EntryTable] | None = None
-    """Where the entries serve."""
-
-    def forget(self) -> None:
-        """Entries that were not what they seemed. Calls that run them finish."""
-        table = self.table() if self.table is not None else None
-        if table is not None:
-            table.clear()
-        self.guards.clear()
-        self.entries.clear()
-
-    @property
-    def fixed(self) -> frozenset[Source]:
-        """Places whose number operators need as a constant: never inputs."""
-        return frozenset(place for place, times in self.refusals.items() if times >= MOST_REFUSALS)
-
-    def note_sizes(self, seen: Mapping[Source, int]) -> None:
-        histories = {place: (self.earlier.get(place), size) for place, size in seen.items()}
-        first = 1 + max(self.earlier.values(), default=0)
-        numbers = {history: number for number, history in enumerate(dict.fromkeys(histories.values()), first)}
-        self.earlier.update((place, numbers[history]) for place, history in histories.items())
-        self.seen.append(seen)
-
-    def tie(self, needed: frozenset[Source], sizes: Sizes) -> bool:
-        """Notes how the needed hang together with each other or with others that vary, by what they are and were. False where nothing
-        is new."""
-        places, seen = dict.fromkeys((*needed, *sizes.varying())), sizes.seen
-        rows = {place: (*(row[place] for row in self.seen if place in row), seen[place]) for place in places if place in seen}
-        length = max((len(row) for place, row in rows.items() if place in needed), default=0)
-        found = ties({place: row for place, row in rows.items() if len(row) == length}, needed)
-        is_new = any(self.ties.get(place) != tie for place, tie in found.items())
-        given_by = {place for tie in found.values() for place in tie.keys}
-        self.ties = {place: tie for place, tie in self.ties.items() if place not in given_by} | found  # so that none goes round
-        return is_new
-
-    def stand_aside(self, reason: Reason) -> None:
-        """Calls that run as they are written for a while: said once for each reason."""
-        if reason not in self.stood_aside:
-            self.stood_aside.add(reason)
-            recorder = recording.current()
-            if recorder is not None:
-                recorder.problem(reason.explain(self.region.span))
-
-    def stands_aside_for_hooks(self) -> bool:
-        reason = hooks_of_the_program()
-        if reason is not None:
-            self.stand_aside(reason)
-        return reason is not None
-
-
-def _asking(state: RegionState) -> Callable[[], bool]:
-    """Asks whether a call stands aside, for compiled code to hold: a code object's constants are no part of a cycle that Python can
-    find, and the state holds the code."""
-    held = weakref.ref(state)
-
-    def stands_aside() -> bool:
-        state = held()
-        return state is not None and state.stands_aside_for_hooks()
-
-    return stands_aside
 
 
 def make_table(
@@ -338,7 +191,7 @@ def compile_region(table: hook.EntryTable, state: RegionState, values: FrameValu
             raise GraphBreakError(unfit.explain(state.region.span))
         _note(unfit.explain())
         return None
-    again = _why_again(state, values)
+    again = why_again(state, values)
     if again is not None and state.options.on_guard_failure is not None:
         state.options.on_guard_failure(GuardFail(again.explanation.message, state.region.root.code))
     if len(state.guards) >= state.options.recompile_limit:
@@ -425,7 +278,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
                 RegionState(region, state.options, compiled_at=state.compiled_at, refutes=_refuted_by(outcome, region)),
             ),
             can_repeat,
-            _asking(state) if keeps_tensors else None,
+            asking(state) if keeps_tensors else None,
             asked_again(program),
         )
     leaves = can_repeat or keeps_tensors or bool(outcome.effects.locks) or not isinstance(outcome.exit, Return)
@@ -495,7 +348,7 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
             return outcome, None
         try:
             with outcome.plan.inference.while_compiled(outcome.plan.records):
-                return outcome, _compile_captured(outcome.graph, state, clock)
+                return outcome, compile_captured(outcome.graph, state, clock)
         except NumberNeeded as needed:
             numbers = needed.positions or numbers_among(outcome.graph.example_inputs)
             if not numbers:
@@ -530,177 +383,6 @@ def capture_options(state: RegionState) -> CaptureOptions:
     )
 
 
-def _compile_captured(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
-    """The captured graph through our stages, or through the backend that was asked for."""
-    backend = find_backend(state.options.backend)
-    if not state.options.fullgraph and (beside := operators_beside_checks(captured.module)):
-        raise OperatorsUnsupported(beside)
-    if backend is None:
-        return _compile_here(captured, state, clock)
-    if isinstance(backend, GraphCompilers):
-        try:
-            return _compile_here(captured, state, clock)
-        except (NumberNeeded, OperatorsUnsupported):
-            raise
-        except Exception as error:
-            if numbers_among(captured.example_inputs):
-                raise _needed_by_backend(captured, error) from error
-            return _failed(captured, state, error)
-    captured = replace(captured, module=written(captured.module))
-    numbers, original = numbers_among(captured.example_inputs), captured.module
-    if _look() is not None:
-        # A backend may change the graph that it is given.
-        captured = replace(captured, module=fx.GraphModule(captured.module, copy.deepcopy(captured.module.graph)))
-    notes = _left_to_backend(state.options)
-    with clock("backend"):
-        try:
-            if numbers and backend is not run_uncompiled:
-                from dynascope.symbolic_backends import compile_with_symbols  # imports torch's symbols
-
-                fixing = _fixing(captured, state)
-                call = compile_with_symbols(
-                    backend, original, captured.example_inputs, fixing, leaves_nothing=leaves_nothing(captured)
-                )
-                return CompiledGraph(call, original, notes=notes)
-            return CompiledGraph(backend(captured.module, list(captured.example_inputs)), original, notes=notes)
-        except Exception as error:
-            if numbers:
-                raise _needed_by_backend(captured, error) from error
-            return _failed(captured, state, error)
-
-
-OF_OUR_KERNELS = {"mode": "default", "random": "eager", "numerics": "default"}
-"""Settings that say how kernels of ours are made, with what they are where nobody sets them."""
-
-
-def _names_of_numbers(captured: CapturedGraph) -> dict[str, int]:
-    """Where among the graph's inputs each number is."""
-    placeholders = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
-    numbers = {at: placeholders[at] for at in numbers_among(captured.example_inputs)}
-    return {str(node.meta.get("size", node.name)): at for at, node in numbers.items()}
-
-
-def _needed_by_backend(captured: CapturedGraph, error: Exception) -> NumberNeeded:
-    """The graph's inputs that a backend needs as constants: all its numbers where it does not say."""
-    names = error.names if isinstance(error, SymbolFixed) else frozenset()
-    numbers = tuple(at for name, at in _names_of_numbers(captured).items() if name in names)
-    return NumberNeeded(numbers, may_be_tied=bool(names))
-
-
-def _fixing(captured: CapturedGraph, state: RegionState) -> Callable[[Collection[str]], None]:
-    """Told of numbers that the backend's code took for constants while it ran: its entries serve no more, and these numbers are
-    constants of the next ones. For compiled code to hold, as `_asking` is."""
-    held = weakref.ref(state)
-    place_of = {name: captured.sources[at] for name, at in _names_of_numbers(captured).items()}
-
-    def fix(names: Collection[str]) -> None:
-        state = held()
-        places = {place for name, place in place_of.items() if name in names} or set(place_of.values())
-        if state is not None and not places <= state.fixed:
-            state.refusals.update(dict.fromkeys(places, MOST_REFUSALS))
-            state.forget()
-
-    return fix
-
-
-def _left_to_backend(options: Options) -> tuple[Explanation, ...]:
-    """What was asked for and is not done where another backend compiles the graph."""
-    missing, cause = "kernels are not made accordingly", f"`{backend_name(options.backend)}` makes them and is not told"
-    asked = {name: getattr(options, name) for name, usual in OF_OUR_KERNELS.items() if getattr(options, name) != usual}
-    return tuple(ModeNotHonoured(f'{name}="{value}"', missing, cause).explain() for name, value in asked.items())
-
-
-def _compile_here(captured: CapturedGraph, state: RegionState, clock: Clock) -> CompiledGraph:
-    backend = find_backend(state.options.backend)  # asked for by its name, or as it is
-    options = state.options
-    if isinstance(backend, GraphCompilers):
-        options = replace(options, backend=replace(backend, when_kept=_fixing(captured, state)))
-    elif backend is not None:
-        options = replace(options, backend=backend)
-    records = not torch.is_inference_mode_enabled()
-    with without_function_modes(), outside_inference_mode(), stack_room():
-        module = captured.module if records else without_recording(captured.module)
-        return compile_graph(module, captured.example_inputs, options, state.region.qualified_name, clock)
-
-
-def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> CompiledGraph:
-    """The graph, operator by operator."""
-    note = BackendFailed.of(backend_name(state.options.backend), error).explain(state.region.span)
-    judge(note, state.options.strict, error)
-    warn(f"dynascope: {note.message} {note.remedy}")
-    return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))
-
-
-def without_recording(module: fx.GraphModule) -> fx.GraphModule:
-    """In inference mode nothing is recorded, though gradients be switched on inside. What requires grad there still says so, and so
-    do its views, but for those of what was detached: examples are as they are."""
-    if all(node.target is not torch._C._set_grad_enabled for node in module.graph.nodes):
-        return module
-    graph = copy.deepcopy(module.graph)
-    for node in graph.nodes:
-        if node.target is torch._C._set_grad_enabled:
-            graph.erase_node(node)
-    return fx.GraphModule(module, graph)
-
-
-@contextmanager
-def outside_inference_mode() -> Iterator[None]:
-    """Tensors made in inference mode count no versions, which is how writes to them are found."""
-    if not torch.is_inference_mode_enabled():
-        yield
-        return
-    with torch.inference_mode(False), torch.no_grad():
-        yield
-
-
-class GuardFail(NamedTuple):
-    """What `guard_fail_fn` is called with."""
-
-    reason: str
-    orig_code: types.CodeType
-
-
-@dataclass(frozen=True)
-class Again:
-    """Why a region is compiled once more: in words, and as data."""
-
-    explanation: Explanation
-    change: ChangeFact
-    reason: GuardFailed
-    guard: Guard
-
-
-def _why_again(state: RegionState, values: FrameValues) -> Again | None:
-    """Why no earlier entry serves: the guard of the latest one that failed. A number that changed becomes an input."""
-    if not state.guards:
-        return None
-    from dynascope.changes import change_of
-
-    latest = None
-    for guards in state.guards:
-        if state.options.dynamic is not False:
-            state.symbolic |= varied(guards, values)
-        failure = explain_failure(guards, values)
-        if failure is None:
-            continue
-        guard, text = failure
-        error = raised_by(guard, values) if state.options.strict else None
-        if error is not None:
-            note = GuardRaises(guard.describe(), f"{type(error).__name__}: {error}")
-            judge(note.explain(guard.span, guard.stack), True, error)
-        change = change_of(guard, values, state.region.code)
-        is_in_between = resume_origin(state.region.code) is not None
-        fixed_by = backend_name(state.options.backend) if takes_fixed_sizes(state.options.backend) else ""
-        reason = GuardFailed(in_users_words(text, state.region.code), change, state.options.dynamic, is_in_between, fixed_by=fixed_by)
-        if latest is None or latest.change.cause in OF_STATE or change.cause not in OF_STATE:
-            latest = Again(reason.explain(guard.span or state.region.span, guard.stack), reason.change, reason, guard)
-    return latest
-
-
-OF_STATE = frozenset({"grad-mode", "state"})
-"""An entry that was made in the same mode is nearer: what differs from it is why there is another one in this mode."""
-
-
 def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | None) -> None:
     """New cases run uncompiled from now on; the entries that there are go on serving."""
     reason = RecompileLimit(state.region.qualified_name, len(state.guards), latest.message if latest else "")
@@ -710,20 +392,14 @@ def _give_up(table: hook.EntryTable, state: RegionState, latest: Explanation | N
     _note(note)
 
 
-def _look() -> Callable[..., Callable] | None:
-    """What takes the place of compiled graphs where somebody asked to see what they compute."""
-    recorder = recording.current()
-    return None if recorder is None else recorder.check
-
-
 def _checked(function: Callable, captured: CapturedGraph, state: RegionState) -> Callable:
     """The same, where somebody asked for it with a look at what it computes."""
-    look = _look()
+    look = look_asked_for()
     if look is None:
         return function
 
     def compile(captured: CapturedGraph) -> Callable:
-        return _compile_captured(captured, state, Clock(state.region)).function
+        return compile_captured(captured, state, Clock(state.region)).function
 
     return look(state.region.qualified_name, captured, function, compile)
 

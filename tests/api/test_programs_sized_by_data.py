@@ -7,7 +7,7 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-from dynascope import graph_compiler, pipeline
+from dynascope import captured_graphs, graph_compiler
 from dynascope.grad import DifferentiationRefused, differentiate
 from torch import nn
 
@@ -312,7 +312,7 @@ def test_compilations(name, dynamic, monkeypatch):
         made.append(graph)
         return graph_compiler.CompiledGraph(graph.forward, graph)
 
-    monkeypatch.setattr(pipeline, "compile_graph", compile_graph)
+    monkeypatch.setattr(captured_graphs, "compile_graph", compile_graph)
     make, sizes, most = PROGRAMS[name]
     compare(make, sizes, dynamic)
     assert 0 < len(made) <= most + (dynamic is None) + SLACK.get((name, dynamic), 0)

@@ -9,7 +9,7 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-from dynascope import graph_compiler, pipeline
+from dynascope import captured_graphs, graph_compiler
 from dynascope.grad import DifferentiationRefused, differentiate
 from kept_graphs import kept_in
 
@@ -270,7 +270,7 @@ def test_twelve_values_through_our_own_stages(name, numbers, monkeypatch):
         made.append(graph)
         return graph_compiler.CompiledGraph(graph.forward, graph)
 
-    monkeypatch.setattr(pipeline, "compile_graph", compile_graph)
+    monkeypatch.setattr(captured_graphs, "compile_graph", compile_graph)
     compare(name, "dynascope", numbers)
     assert 0 < len(made) <= MORE.get(name, 2) + (numbers is MIXED) * (1 + BOUNDED.get(name, 0))
 
@@ -279,13 +279,13 @@ def test_twelve_values_through_our_own_stages(name, numbers, monkeypatch):
 @pytest.mark.parametrize("name", ["split", "first of the split", "chunk", "first chunk"])
 def test_equally_many_parts_share_a_graph_through_our_own_stages(name, numbers, monkeypatch):
     """There are 24, 12, 8, 6, 5, 4, 3 or 2 parts; a last part that is as long as the others is no case of its own."""
-    made, compile_graph = [], pipeline.compile_graph
+    made, compile_graph = [], captured_graphs.compile_graph
 
     def counted(*arguments):
         made.append(compile_graph(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(pipeline, "compile_graph", counted)
+    monkeypatch.setattr(captured_graphs, "compile_graph", counted)
     compare(name, "dynascope", numbers)
     assert 0 < len(made) <= 8
 
@@ -305,13 +305,13 @@ def test_in_kernels(name):
 @pytest.mark.parametrize("name", ["tensor to the power", "columns by steps"])
 def test_kernels_that_serve_twelve_values(name, numbers, monkeypatch):
     """Their formulas and strides are those of any of the values: 1 alone may have kernels of its own."""
-    made, compile_graph = [], pipeline.compile_graph
+    made, compile_graph = [], captured_graphs.compile_graph
 
     def counted(*arguments):
         made.append(compile_graph(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(pipeline, "compile_graph", counted)
+    monkeypatch.setattr(captured_graphs, "compile_graph", counted)
     compare(name, "dynascope", numbers)
     assert 0 < len(made) <= 2 + (numbers is MIXED)
 
@@ -358,13 +358,13 @@ WINDOWS = {
 @pytest.mark.parametrize("name", WINDOWS)
 def test_columns_of_windows_and_their_gradients(name, monkeypatch):
     """A graph for the first number, one for the others, one for where a quotient of it is none, one where steps leave one window."""
-    program, made, compile_graph = WINDOWS[name], [], pipeline.compile_graph
+    program, made, compile_graph = WINDOWS[name], [], captured_graphs.compile_graph
 
     def compiled_graph(*arguments, **keywords):
         made.append(compile_graph(*arguments, **keywords))
         return made[-1]
 
-    monkeypatch.setattr(pipeline, "compile_graph", compiled_graph)
+    monkeypatch.setattr(captured_graphs, "compile_graph", compiled_graph)
     compiled = dynascope.compile(program)
     for n in (3, 2, 4, 5, 6, 12, 7):
         ours, theirs = (columns_and_gradient(each, n) for each in (compiled, program))
