@@ -61,3 +61,16 @@ def test_quotients_have_eagers_bits(dtype):
             near = ours.dtype == torch.float32  # of what no number divides: within a unit
             torch.testing.assert_close(ours, eagers, rtol=1.2e-7 if near else 0, atol=0)
         assert all(torch.equal(ours, eagers) for ours, eagers in zip(compiled(*given)[:4], divided(*given)[:4], strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_number_in_a_tensor_of_the_processor_is_not_rounded_first(dtype):
+    """Beside a GPU's tensor of 16 bits it is read in the type that is computed in."""
+    x, number = torch.randn(4096, device="cuda").to(dtype), torch.tensor(0.1)
+
+    def with_number(x, number):
+        return x * number, number * x, x / number, number / x, x + number, number - x, x * 0.1, x - 0.1
+
+    found = zip(dynascope.compile(with_number)(x, number), with_number(x, number), strict=True)
+    assert [torch.equal(ours, eagers) for ours, eagers in found] == [True] * 8

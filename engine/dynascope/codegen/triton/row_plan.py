@@ -203,11 +203,12 @@ def _held_block(columns: Extent, most: int) -> int:
 
 def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
     """Rows that one warp has registers for are reduced without a barrier: as many in a program as it takes. Short ones come several to
-    a warp, since each program costs something of its own."""
+    a warp, since each program costs something of its own, and so do those of 16 bits that a number alone is made of."""
     rows, itemsize = nominal(facts.group.row_count), facts.widest_itemsize
     alone = min(_ALONE_BYTES // itemsize, _MOST_PER_THREAD)
-    is_alone = _SHORT_ROW < block <= 32 * alone
-    most = 32 * alone if block > _SHORT_ROW else _SMALL_TILE
+    is_light = itemsize <= 2 and not _stores_along(facts)
+    is_alone = _SHORT_ROW < block <= 32 * alone and not is_light
+    most = 32 * alone if block > _SHORT_ROW and not is_light else _SMALL_TILE
     together = 1
     while together * block < most and rows >= 4 * together * device.multiprocessors:
         together *= 2

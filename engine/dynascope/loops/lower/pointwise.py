@@ -175,14 +175,14 @@ _register(_ARITHMETIC, 2, result_dtype)
 
 @rule(aten.mul)
 def multiply(call: Lowering) -> Lowered:
-    return _with_wide_right(call, _named("multiply"))
+    return _with_wide_right(call, _named("multiply"), "unrounded" if call.device.type == "cuda" else "rounded")
 
 
-def _with_wide_right(call: Lowering, formula: Formula) -> Lowered:
-    """ATen's multiplications and divisions take a number on the right in the compute type."""
+def _with_wide_right(call: Lowering, formula: Formula, on_the_left: Numbers = "rounded") -> Lowered:
+    """ATen's multiplications and divisions take a number on the right in the compute type; CUDA's multiplication one on the left too."""
     dtype = result_dtype(call)
     nest = call.nest(call.results[0].shape)
-    left = promoted_element(call, nest, call.arguments[0], dtype)
+    left = promoted_element(call, nest, call.arguments[0], dtype, on_the_left)
     return call.finish(nest, formula(left, promoted_element(call, nest, call.arguments[1], dtype, "unrounded")))
 
 
