@@ -23,7 +23,8 @@ def package(tmp_path, monkeypatch):
     late = tmp_path / "late"
     late.mkdir()
     (late / "__init__.py").write_text(
-        "import sys\nsys.late_loads += 1\nfrom late import parts, settings\nanswer = 42\ndef known(): return 'the real one'\n__all__ = ['answer']\n"
+        "import sys\nsys.late_loads += 1\nfrom late import parts, settings\n"
+        "answer = 42\ndef known(): return 'the real one'\n__all__ = ['answer']\n"
     )
     (late / "parts.py").write_text("import sys, time\nsys.late_parts += 1\ntime.sleep(0.05)\nvalue = 'parts'\n")
     (late / "settings.py").write_text(SETTINGS)

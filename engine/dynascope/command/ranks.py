@@ -48,20 +48,34 @@ def gather(path: Path) -> None:
 
 def with_children(report: CompileReport, path: Path) -> CompileReport:
     """The program's report with those of its children. Where it compiled nothing itself, that of its first rank."""
-    found = sorted(_readable(children_folder(path)), key=lambda each: (each.program.rank is None, each.program.rank or 0))
-    compiled = [each for each in found if each.functions]
-    if not compiled:
+    groups = _started_together([each for each in _readable(children_folder(path)) if each.functions])
+    if not groups:
         return report
-    differences = tuple(differences_of(compiled))
+    differences = tuple(difference for group in groups for difference in differences_of(group))
     if report.functions:
         return replace(report, notes=(*report.notes, *differences))
-    first = compiled[0]
+    first = groups[0][0]
     notes = tuple(dict.fromkeys((*report.notes, *first.notes, *differences)))
     return replace(first, program=report.program, notes=notes)
 
 
+def _started_together(reports: Sequence[CompileReport]) -> list[list[CompileReport]]:
+    """By rank, and those that have none last. A program that starts ranks again and again has each rank once in each group: they are in
+    the order of their starts."""
+    groups: list[list[CompileReport]] = []
+    met: Counter[int | None] = Counter()
+    for report in reports:
+        rank = report.program.rank
+        number = met[rank] if rank is not None else 0
+        met[rank] += 1
+        groups += [[] for _ in range(number + 1 - len(groups))]
+        groups[number].append(report)
+    by_rank = lambda each: (each.program.rank is None, each.program.rank or 0)  # noqa: E731
+    return [sorted(group, key=by_rank) for group in groups]
+
+
 def _readable(folder: Path) -> Iterator[CompileReport]:
-    for path in folder.glob("*.json"):
+    for path in sorted(folder.glob("*.json")):
         report = _readable_at(path)
         if report is not None:
             yield report
