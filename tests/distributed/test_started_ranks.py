@@ -187,6 +187,14 @@ def test_what_several_ranks_raise_is_said_once(tmp_path):
     assert told.program.error.message == "Ranks 0, 1 and 2 ended: ValueError: x" and not told.notes
 
 
+def test_what_a_spawned_process_raised_is_named():
+    """torch's own error begins with a line that says that it follows."""
+    text = "\n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File ...\nKeyError: 'lost'\n"
+    error = ProgramError("ProcessRaisedException", text)
+    assert error.message() == "ProcessRaisedException: -- Process 1 terminated with the following error: KeyError: 'lost'"
+    assert ProgramError("ValueError", "one\ntwo").message() == "ValueError: one ..." and ProgramError("E", "why:").message() == "E: why:"
+
+
 def told_of(tmp_path, *ends):
     """Of ranks that ended after so many seconds with an error of such a kind."""
     reports = [

@@ -85,9 +85,11 @@ class ProgramError(Reason):
     text: str
 
     def message(self) -> str:
-        """The first line: the program's own traceback has all of them."""
+        """The first line: the program's own traceback has all of them. One that only announces what follows, as of a process that a
+        program spawned, is told with the last: what was raised there."""
         first, _, more = self.text.strip().partition("\n")
-        return f"{self.exception}: {first}{' ...' if more else ''}" if first else self.exception
+        rest = f" {more.strip().splitlines()[-1].strip()}" if first.endswith(":") and more.strip() else " ..." if more else ""
+        return f"{self.exception}: {first}{rest}" if first else self.exception
 
     def remedy(self) -> str:
         return "The program itself raised this, as it does without Dynascope; its traceback is in the output."
