@@ -28,6 +28,8 @@ from dynascope.frame.decompiling import decompiled
 from dynascope.frame.printing import print_code, print_side_by_side
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_names import in_users_words
+from dynascope.grad.ends import backward_ends, forward_ends
+from dynascope.grad.pair import GradPair
 from dynascope.grad.printing import print_graph, type_of_node
 from dynascope.graph_compiler import CompiledGraph
 from dynascope.guards.guard import Guard
@@ -269,11 +271,17 @@ def _description(node: fx.Node) -> str:
 def _graph_texts(graph: CompiledGraph) -> Iterator[StageText]:
     text, links = print_graph(graph.torch_graph)
     yield StageText("torch", "python", text, links)
-    for phase, made in graph.phases():
-        text, links = print_graph(made.aten, phase)
-        yield StageText(f"{graph.level}-{phase}", "python", text, links)
-        if made.module is not None:
-            yield from stage_texts(made.module, phase)
+    for part in graph.parts or (graph,):
+        for phase, made in part.phases():
+            text, links = print_graph(made.aten, phase, _ends(part.pair, phase, made.aten))
+            yield StageText(f"{graph.level}-{phase}", "python", text, links)
+            if made.module is not None:
+                yield from stage_texts(made.module, phase)
+
+
+def _ends(pair: GradPair | None, phase: Phase, graph: fx.GraphModule) -> Iterator[str]:
+    if pair is not None:
+        yield from (forward_ends if phase == "forward" else backward_ends)(pair, graph)
 
 
 def _kernels(graph: CompiledGraph) -> Iterator[tuple[Kernel, tuple[FusionGroup, ...], Phase, CompiledAten]]:

@@ -86,7 +86,7 @@ def expected_value(guard: Guard) -> str:
         case DictionaryKeysAre():
             return _keys(len(predicate.keys))
         case GlobalStateIs():
-            return "on" if predicate.grad_mode else "off"
+            return ", ".join(["on" if predicate.grad_mode else "off", *predicate.autocast_words()])
         case IdentityIs() if predicate.target() is None:
             return "None"
         case IsSameObject():

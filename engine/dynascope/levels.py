@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dynascope.frame import hook
 from dynascope.grad import DifferentiationRefused
 from dynascope.grad.differentiate import Joint, joint_of
+from dynascope.grad.ends import backward_ends, forward_ends, joint_ends
 from dynascope.grad.inputs import scope_of
 from dynascope.grad.options import Level
 from dynascope.grad.pair import GradPair
@@ -45,7 +46,8 @@ def _texts_of_program(program: Program, compiled: str) -> Iterator[StageText]:
                 continue
             joint = recorded_at(program, level)
             if level == "aten":
-                yield _text("joint", joint.graph(), "joint")
+                graph = joint.graph()
+                yield _text("joint", graph, "joint", joint_ends(joint.recorded.results, graph, program.names))
             if level != compiled:
                 yield from _texts_of_pair(level, joint.pair())
     except DifferentiationRefused:
@@ -64,11 +66,11 @@ def recorded_at(program: Program, level: Level) -> Joint:
 
 
 def _texts_of_pair(level: str, pair: GradPair) -> Iterator[StageText]:
-    yield _text(f"{level}-forward", pair.forward, "forward")
+    yield _text(f"{level}-forward", pair.forward, "forward", forward_ends(pair, pair.forward))
     if pair.backward is not None:
-        yield _text(f"{level}-backward", pair.backward, "backward")
+        yield _text(f"{level}-backward", pair.backward, "backward", backward_ends(pair, pair.backward))
 
 
-def _text(stage: str, graph: torch.fx.GraphModule, name: str) -> StageText:
-    text, links = print_graph(graph, name)
+def _text(stage: str, graph: torch.fx.GraphModule, name: str, ends: Iterator[str]) -> StageText:
+    text, links = print_graph(graph, name, ends)
     return StageText(stage, "python", text, links)

@@ -220,8 +220,8 @@ def _none(change: ChangeFact) -> str:
     if "[" not in change.before + change.now:  # no tensor
         return f"`{change.expression}` with a value and without are two compilations, each made once: leave it."
     return (
-        f"`{change.expression}` with a value and without are two compilations, each made once: leave it. To have one, give it an empty "
-        "tensor in place of None from the start."
+        f"`{change.expression}` with a value and without are two compilations, each made once: leave it. To have one, give it a "
+        "tensor that changes nothing in place of None."
     )
 
 
@@ -238,7 +238,8 @@ def _dtype(change: ChangeFact) -> str:
 
 
 def _requires_grad(change: ChangeFact) -> str:
-    return f"Pass `{change.expression}.detach()` in every call where its gradient is not wanted."
+    name = change.expression
+    return f"With its gradient and without it are two compilations, each made once: leave it, or detach `{name}` before the calls."
 
 
 def _layout(change: ChangeFact) -> str:

@@ -148,7 +148,14 @@ class Recorder:
             return
         with self._lock:
             self._pending.append(account)
+        self._note_rank()
         self._write_soon()
+
+    def _note_rank(self) -> None:
+        """While the process is in its group: a program may leave it before it ends."""
+        rank = rank_in_group()
+        if rank is not None and rank != self._program.rank:
+            self._program = replace(self._program, rank=rank)
 
     def problem(self, explanation: Explanation) -> None:
         if os.getpid() != self._process:
@@ -172,7 +179,9 @@ class Recorder:
         seconds = time.perf_counter() - self._started
         peak = peak_bytes()
         self._program = replace(self._program, exit_code=exit_code, signal=signal, seconds=seconds, peak_bytes=peak)
-        self._program = replace(self._program, rank=rank_of_process())
+        self._note_rank()
+        if self._program.rank is None:
+            self._program = replace(self._program, rank=rank_of_process())
         self.write()
 
     def read_levels(self) -> None:
@@ -315,11 +324,14 @@ def peak_bytes() -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def rank_of_process() -> int | None:
-    """What the launcher, the program or torch says; of a process that the program spawned itself its number among them."""
+def rank_in_group() -> int | None:
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank()
+    is_in_one = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return distributed.get_rank() if is_in_one else None
+
+
+def rank_of_process() -> int | None:
+    """What the launcher or the program says; of a process that the program spawned itself its number among them."""
     if os.environ.get("RANK", "").isdigit():
         return int(os.environ["RANK"])
     processes = sys.modules.get("multiprocessing.process")

@@ -243,6 +243,19 @@ def never_the_same(x):
 
 
 @pytest.mark.compiler
+@pytest.mark.parametrize("draw", [random.random, lambda: torch.randn(2)], ids=["python", "torch"])
+def test_a_random_number_that_a_capture_keeps_is_found(draw):
+    """It was the very number that each call was compared with: captures and calls began from one seed."""
+
+    def noisy(x):
+        return x + draw()
+
+    rows = {row.system: row for row in dynascope.compare_captures(noisy, torch.ones(2)).rows}
+    assert not rows["torch.fx"].is_sound
+    assert rows["torch.jit.trace"].is_sound == (draw is not random.random), "a trace has torch's own draws, and no others"
+    assert rows["dynascope"].is_sound
+
+
 def test_where_eager_is_not_the_same_twice_nothing_is_proved():
     comparison = dynascope.compare_captures(never_the_same, torch.ones(3))
     assert "nothing is proved" in str(comparison) and not any(row.proofs for row in comparison.rows)

@@ -110,6 +110,13 @@ def test_the_first_line_that_is_wrong_is_named(recorder):
     assert notes == [("differs-more-than-eager", f.__wrapped__.__code__.co_firstlineno + 3)]
 
 
+def test_gradients_have_the_programs_names(recorder):
+    layer = torch.nn.Linear(3, 2)
+    dynascope.compile(layer)(torch.ones(2, 3)).sum().backward()
+    names = {fact.name for fact in checked(recorder)[0] if fact.kind == "gradient"}
+    assert names == {"self.weight", "self.bias"}
+
+
 def test_a_gradient_that_is_wrong(recorder):
     class Twice(torch.autograd.Function):
         @staticmethod

@@ -8,6 +8,14 @@ import threading
 import pytest
 from dynascope.command.deferred_import import defer
 
+SETTINGS = """
+import sys, types
+class Settings(types.ModuleType):
+    def __setattr__(self, name, value): raise AttributeError(f"{name} does not exist")
+value = "settings"
+sys.modules[__name__].__class__ = Settings
+"""
+
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
@@ -15,9 +23,11 @@ def package(tmp_path, monkeypatch):
     late = tmp_path / "late"
     late.mkdir()
     (late / "__init__.py").write_text(
-        "import sys\nsys.late_loads += 1\nfrom late import parts\nanswer = 42\ndef known(): return 'the real one'\n__all__ = ['answer']\n"
+        "import sys\nsys.late_loads += 1\nfrom late import parts, settings\n"
+        "answer = 42\ndef known(): return 'the real one'\n__all__ = ['answer']\n"
     )
     (late / "parts.py").write_text("import sys, time\nsys.late_parts += 1\ntime.sleep(0.05)\nvalue = 'parts'\n")
+    (late / "settings.py").write_text(SETTINGS)
     (late / "other.py").write_text("import late\nvalue = late.answer\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "late_loads", 0, raising=False)
@@ -64,6 +74,13 @@ def test_what_lies_below_it_is_the_real_ones(package, before, imports):
     assert program["found"] == "parts" and package() == (1, 1)
     parts = sys.modules["late.parts"]
     assert sys.modules["late"].parts is parts and importlib.reload(parts) is parts
+
+
+def test_a_module_below_it_may_refuse_attributes(package):
+    """As torch's modules of settings do: `import torch._dynamo.config` in FSDP2 ended the program."""
+    import late.settings
+
+    assert late.settings.value == "settings" and late.settings.__spec__.name == "late.settings"
 
 
 def test_what_it_does_not_import_itself_is_found_below_it(package):

@@ -137,3 +137,17 @@ def test_a_report_goes_into_a_folder_that_is_made_and_what_cannot_be_written_is_
     refused = dynascope("print(1)\n", "run", before=["--output", "file/report.txt"])
     assert refused.returncode == 2 and "cannot be written" in refused.stderr and not refused.stdout
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["run", "check", "profile", "fix", "compare", "show torch", "compare-captures", "cache export kernels.zip"]
+)
+def test_a_notebook_is_told_what_to_do_instead(tmp_path, words):
+    """Python says of it that `null` is not defined."""
+    (tmp_path / "cells.ipynb").write_text('{"cells": [], "metadata": null}')
+    target = "cells.ipynb::f" if words == "compare-captures" else "cells.ipynb"
+    command = [sys.executable, "-m", "dynascope", *words.split(), target]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2 and not done.stdout, done
+    assert "`cells.ipynb` is a notebook" in done.stderr and "%load_ext dynascope" in done.stderr
+    assert not (tmp_path / "kernels.zip").exists()

@@ -49,6 +49,26 @@ def test_what_stands_between_a_collective_and_its_first_reader_runs_meanwhile(al
     assert text.index("_c10d_functional.all_reduce") < text.index("aten.mm") < text.index("_c10d_functional.wait_tensor")
 
 
+def raising_behind(x, n):
+    y = x.sin()
+    dist.all_reduce(y)
+    if n > 1:
+        raise IndexError("mine")
+    return y
+
+
+@KNOWN
+@pytest.mark.compiler
+def test_a_collective_is_no_break_where_the_function_raises_behind_it(alone):
+    """It was captured again as for a program that has another way for compilers: it is torch that asked, not the program."""
+    compiled, x = dynascope.compile(raising_behind), torch.ones(2)
+    assert torch.equal(compiled(x, 0), x.sin())
+    with pytest.raises(IndexError, match="mine"):
+        compiled(x, 2)
+    with pytest.raises(IndexError, match="mine"):
+        compiled(x, 3)
+
+
 def two(x):
     first = functional.all_reduce(x.sin(), "sum", dist.group.WORLD)
     second = functional.all_gather_tensor(x.cos(), 0, dist.group.WORLD)

@@ -174,16 +174,38 @@ def test_what_another_rank_raised_is_said_and_differences_stand_on_the_users_lin
 
 
 def test_the_error_of_the_rank_that_ended_first_comes_first(tmp_path):
-    """The others' collectives fail because of it."""
+    """The others' collectives fail because of it: such an error has less weight, and one of the program's own as much."""
+    told = told_of(tmp_path, (2.5, "RuntimeError"), (2.0, "ValueError"), (2.7, "KeyError"))
+    assert told.program.error.message == "Rank 1 ended: ValueError: x"
+    assert [(note.severity, note.message) for note in told.notes] == [
+        ("note", "Rank 0 ended after it: RuntimeError: x"),
+        ("error", "Rank 2 ended: KeyError: x"),
+    ]
+    assert "It came after rank 1 had ended" in told.notes[0].remedy
+
+
+def test_what_several_ranks_raise_is_said_once(tmp_path):
+    told = told_of(tmp_path, (2.5, "ValueError"), (2.0, "ValueError"), (2.7, "ValueError"))
+    assert told.program.error.message == "Ranks 0, 1 and 2 ended: ValueError: x" and not told.notes
+
+
+def test_what_a_spawned_process_raised_is_named():
+    """torch's own error begins with a line that says that it follows."""
+    text = "\n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File ...\nKeyError: 'lost'\n"
+    error = ProgramError("ProcessRaisedException", text)
+    assert error.message() == "ProcessRaisedException: -- Process 1 terminated with the following error: KeyError: 'lost'"
+    assert ProgramError("ValueError", "one\ntwo").message() == "ValueError: one ..." and ProgramError("E", "why:").message() == "E: why:"
+
+
+def told_of(tmp_path, *ends):
+    """Of ranks that ended after so many seconds with an error of such a kind."""
     reports = [
         CompileReport(
             ProgramFact("train.py", rank=rank, seconds=seconds, error=ProgramError(kind, "x").explain(Span("train.py", 7))),
             EnvironmentFact("3.11", "2.13", "0", "cpu"),
         )
-        for rank, seconds, kind in ((0, 2.5, "RuntimeError"), (1, 2.0, "ValueError"))
+        for rank, (seconds, kind) in enumerate(ends)
     ]
     for rank, report in enumerate(reports):
-        Ranks(tmp_path / "ranks", rank, 2).hand_in(report)
-    told = Ranks(tmp_path / "ranks", 0, 2).together(reports[0])
-    assert told.program.error.message == "Rank 1 ended: ValueError: x"
-    assert [note.message for note in told.notes] == ["Rank 0 ended: RuntimeError: x"]
+        Ranks(tmp_path / "ranks", rank, len(ends)).hand_in(report)
+    return Ranks(tmp_path / "ranks", 0, len(ends)).together(reports[0])

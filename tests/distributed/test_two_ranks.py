@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
+from dynascope import recording
 from dynascope.command.ranks import Ranks, children_folder, differences_of, with_children
 from dynascope.report.facts import (
     CompileReport,
@@ -210,3 +212,24 @@ def test_ranks_wait_for_each_other(tmp_path):
     second.hand_in(report(1, 4, 4))
     first.hand_in(report(0, 4))
     assert [note.code for note in first.together(report(0, 4)).notes] == ["ranks-differ"]
+
+
+def test_ranks_that_are_started_again_and_again_are_told_apart(tmp_path):
+    """Those of the first start are not compared with those of the next, though each has left its group when its report is written."""
+    path = tmp_path / "report.json"
+    children_folder(path).mkdir()
+    for at, (rank, sizes) in enumerate([(0, [4]), (1, [4]), (1, [4, 5]), (0, [4, 5])]):
+        write_report(report(rank, *sizes), children_folder(path) / f"{at:03}.json")
+    together = with_children(replace(report(0), functions=()), path)
+    assert not together.notes and len(together.functions[0].entries) == 1
+
+
+def test_a_process_keeps_its_rank_when_it_has_left_its_group():
+    recorder = recording.Recorder()
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        recorder._note_rank()
+    finally:
+        dist.destroy_process_group()
+    recorder.finish(0)
+    assert recorder.report().program.rank == 0

@@ -6,6 +6,9 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
+from dynascope.changes import expected_value
+from dynascope.guards.global_state import GlobalStateIs
+from dynascope.guards.guard import Guard
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -347,3 +350,15 @@ def test_a_global_hook_comes_and_goes(backend):
         handle.remove()
         calls.clear()
         assert torch.allclose(compiled(X), expected) and not calls
+
+
+def test_what_autocast_changed_is_said_in_its_own_words():
+    """Not that something "is different, and was different": the dispatch keys follow from what is said."""
+    state = GlobalStateIs.now()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert state.failure("") == "autocast is to bfloat16 on cpu, and was off"
+        inside = GlobalStateIs.now()
+        with torch.autocast("cpu", torch.float16):
+            assert inside.failure("") == "autocast is to float16 on cpu, and was to bfloat16 on cpu"
+    assert inside.failure("") == "autocast is off, and was to bfloat16 on cpu"
+    assert expected_value(Guard((), inside)) == "on, autocast to bfloat16 on cpu"

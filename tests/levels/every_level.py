@@ -48,6 +48,7 @@ def checked_levels() -> Iterator[list[str]]:
 
 def check(made: graph_compiler.CompiledGraph, inputs: tuple) -> None:
     expected = outcome(run_text(made.torch_graph, "forward"), inputs)
+    eagers = expected[0]
     same(outcome(made.torch_graph, inputs), expected, "torch")
     assert made.pair is not None and made.pair.program is not None
     for level in levels.LEVELS:
@@ -56,7 +57,7 @@ def check(made: graph_compiler.CompiledGraph, inputs: tuple) -> None:
         forward = run_text(pair.forward, "forward")
         backward = run_text(pair.backward, "backward") if pair.backward else None
         same(outcome(bridge(pair, forward, backward), inputs), expected, level)
-        same_joint(pair, forward, backward, run_text(joint.graph(), "joint"), inputs)
+        same_joint(pair, forward, backward, run_text(joint.graph(), "joint"), inputs, eagers)
 
 
 def run_text(graph: fx.GraphModule, name: str) -> Callable[..., Any]:
@@ -88,21 +89,22 @@ def same(found: tuple, expected: tuple, level: str) -> None:
                 assert type(a) is type(b) and (a == b or a != a), level
 
 
-def same_joint(pair: Any, forward: Callable, backward: Callable | None, joint: Callable, inputs: tuple) -> None:
+def same_joint(pair: Any, forward: Callable, backward: Callable | None, joint: Callable, inputs: tuple, results: list) -> None:
+    """It gives what the program returns, views included; the rest is what the two graphs give that it is cut into."""
     with torch.no_grad():
         torch.manual_seed(3)
         outputs = list(forward(*map(_copied, inputs)))
         tangents = [torch.ones_like(outputs[tangent.output]) for tangent in pair.tangents]
         torch.manual_seed(3)
         found = list(joint(*map(_copied, inputs), *tangents))
-        visible = pair.visible_count
+        contents = outputs[pair.computed_count : pair.visible_count]
         gradients: list[Any] = [None] * pair.input_count
         if backward is not None:
             saved = [inputs[s.origin.index] if type(s.origin).__name__ == "InputItself" else outputs[s.origin.index] for s in pair.saved]
             gradients = list(backward(*saved, *tangents))
             for twin in pair.twins:
                 gradients[twin.index] = gradients[twin.first]
-        same(([*outputs[:visible], *gradients],), (found,), "joint")
+        same(([*results, *contents, *gradients],), (found,), "joint")
 
 
 def _copied(value: Any) -> Any:

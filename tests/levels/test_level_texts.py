@@ -153,7 +153,28 @@ def recurrent():
     return nn.LSTM(4, 3)
 
 
+def returning_views(x, w):
+    y = x * w
+    first, second = y.chunk(2, -1)
+    z = torch.view_as_complex(y[:, :2] * 2)
+    return y.t(), x[1:], first, second, y.unfold(1, 2, 1), z.conj(), z.imag, y.detach(), x, y.shape[0], "a word", w.expand(3, 4)
+
+
+def views_alone(x):
+    y = x.sin()
+    return y.t(), y[0]
+
+
+def views_of_what_is_written(x, w):
+    flat = x.view(-1)
+    flat[::2].copy_(w)
+    return flat, x
+
+
 SEEDS = {
+    "views": (lambda: returning_views, lambda: (leaf(3, 4), leaf(4))),
+    "views alone": (lambda: views_alone, lambda: (leaf(3, 4),)),
+    "written views": (lambda: views_of_what_is_written, lambda: (torch.randn(3, 4), leaf(6))),
     "mapped": (lambda: mapped, lambda: (leaf(3, 4),)),
     "differentiated": (lambda: differentiated, lambda: (leaf(3),)),
     "constants": (lambda: constants, lambda: (leaf(100),)),
@@ -207,3 +228,31 @@ def compile_all(program):
             value.forward = dynascope.compile(value.forward)
         elif name != "main":
             program["main"].__globals__[name] = dynascope.compile(value)
+
+
+def test_what_a_text_returns_is_said():
+    """The joint graph gives the program's results, views too; the forward graph says how they are made of what it gives."""
+
+    def both(x, w, count):
+        count.add_(1)
+        y = x * w
+        return y.t(), y[0], x[1:]
+
+    made = dynascope.explain(both, leaf(3, 4), leaf(4), torch.zeros(2))
+    joint, parts = made.show("joint"), made.show("aten")
+    assert joint.endswith(
+        "    # results: permute, select, slice_1\n"
+        "    # new contents: add of count\n"
+        "    # gradients that come in: tangents_1 of mul\n"
+        "    # gradients: mul_2 of x (but for results that are x or views of it), view of w\n"
+        "    return (permute, select, slice_1, add, None, mul_2, view)"
+    ), joint
+    aten = "torch.ops.aten"
+    assert f"    # results: {aten}.t.default(mul), {aten}.select.int(mul, 0, 0), {aten}.slice.Tensor(x, 0, 1, " in parts
+    assert "    # new contents: add of count\n    # saved for the backward pass: " in parts
+    assert "    # gradients: mul_1 of x (but for results that are x or views of it), view of w\n    return" in parts
+    assert dynascope.explain(plain, torch.ones(2)).show("aten").count("#") == 3, "the title, the types and the line"
+
+
+def plain(x):
+    return x + 1

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,17 @@ def test_a_variant_is_not_told_by_strides_where_anything_else_tells_it():
     other = made("f0.e1", ("x", "TensorMatches", "f32[2, 3]"), ("n", "RelationHolds", "and `m` keep to `n == m`"))
     third = made("f0.e2", ("x", "TensorMatches", "f32[2, 3]"), ("y", "TensorMatches", "f32[4]"))
     assert labels(one, other, third)[1:] == ["n == m", "y f32[4]"]
+
+
+def test_variants_of_one_type_are_told_by_who_requires_grad():
+    """They were called after the call of compile() that made them."""
+
+    def of(identifier, words):
+        entry = made(identifier, ("w", "TensorMatches", "f32[3]"))
+        (guard,) = entry.guards
+        return replace(entry, guards=(replace(guard, check=f"`w` is a float32 tensor of shape [3] on cpu{words}"),))
+
+    assert labels(of("e0", " that requires grad"), of("e1", "")) == ["w requires grad", "w requires no grad"]
 
 
 def test_every_variant_is_told_apart():

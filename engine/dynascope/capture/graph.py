@@ -77,6 +77,7 @@ class GraphBuilder:
             node.target = node.name  # `a.b` and `a_b` are arguments of one function
         self.arguments[str(node.target)] = node
         self._annotate(node, example, device)
+        node.meta["read_as"] = source.expression()
         self.journal.append(self.placeholders, (node, source, real))
         return node
 

@@ -348,7 +348,7 @@ class DisabledFunction(Reason):
     def message(self) -> str:
         if self.by_torch:
             return f"PyTorch itself keeps `{self.function}` out of compiled code."
-        return f"`{self.function}` is marked with `dynascope.disable`{', and is not compiled' if self.is_given else ''}."
+        return f"`{self.function}` is marked with `disable`{', and is not compiled' if self.is_given else ''}."
 
     def remedy(self) -> str:
         if self.by_torch:

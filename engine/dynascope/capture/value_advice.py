@@ -35,6 +35,11 @@ def advice(text: str) -> str:
                 f"`{ast.unparse(node)}` decides by a number that only the run knows: call it in the caller, after the compiled function; "
                 "what is before it can be compiled as it is."
             )
+        case ast.Call(func=ast.Name(id="range")):
+            return (
+                f"How many turns `{ast.unparse(node)}` takes, only the run knows: take the most that there can be and keep what counts "
+                "with `torch.where`, or leave the loop to the caller and compile its body."
+            )
     return (
         f"What `{text}` needs is known only at run time: keep all elements and a mask of those that count, or leave this part to the "
         "caller and compile what is around it."

@@ -207,14 +207,14 @@ def _refilled(thing: Any, held: Any) -> Any:
 
 
 @contextmanager
-def same_numbers() -> Iterator[None]:
+def same_numbers(seed: int = 0) -> Iterator[None]:
     """Random numbers of torch, Python and NumPy begin alike, and go on after as if none had been drawn."""
     numpy = sys.modules.get("numpy")
     before = torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None
-    torch.manual_seed(0)
-    random.seed(0)
+    torch.manual_seed(seed)
+    random.seed(seed)
     if numpy:
-        numpy.random.seed(0)
+        numpy.random.seed(seed)
     try:
         yield
     finally:

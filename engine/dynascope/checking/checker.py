@@ -17,6 +17,7 @@ from dynascope.capture import CapturedGraph
 from dynascope.checking.distances import differs_more, distance
 from dynascope.checking.runs import Values, compiled, in_double, in_eager, with_all_values
 from dynascope.frame import hook
+from dynascope.frame.stack_names import SLOT
 from dynascope.graph_compiler import NumberNeeded
 from dynascope.reasons import DiffersMore, NotChecked
 from dynascope.recording import Recorder
@@ -104,7 +105,9 @@ def _gradients(
             user = next(iter(node.users), node)
             stack = lines.stack(user.meta.get("user_stack", ()))
             span = stack[-1].span if stack else None
-            yield _fact(name, node.name, "gradient", gradient, made.gradients[at], double.gradients[at], span, stack)
+            place = node.meta.get("read_as", node.name)
+            called = node.name if SLOT.search(place) else place
+            yield _fact(name, called, "gradient", gradient, made.gradients[at], double.gradients[at], span, stack)
 
 
 def _fact(function, name, kind, eager, made, reference, span, stack) -> CheckFact:

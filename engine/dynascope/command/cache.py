@@ -69,11 +69,14 @@ def empty(_: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """The program's own code where one is run and fails."""
+    from dynascope.command.reasons import no_program
     from dynascope.command.run import run
     from dynascope.kernel_archive.moving import export as write
 
     folder, code, since = cache_folder(), 0, None
     if options.file is not None:
+        if not options.module and no_program(options.file, "", True) is not None:
+            return run(options)  # which says why: an empty file would be taken for what the program uses
         since = _now_on_disk(folder)
         code = run(options)
     try:

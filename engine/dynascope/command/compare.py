@@ -21,6 +21,7 @@ from typing import Any
 
 from dynascope.backends import KNOWN, UnknownBackend, backend_states, find_backend
 from dynascope.command.ranks import children_folder
+from dynascope.command.reasons import no_program
 from dynascope.command.run import can_be_written, execute_apart
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import findings
@@ -78,8 +79,9 @@ def backends(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """0 where every backend gives eager's results, 1 where one does not."""
-    if not Path(options.file).is_file():
-        print(f"dynascope: there is no file {options.file}", file=sys.stderr)
+    obstacle = no_program(options.file, "compare FILE [ARGS]")
+    if obstacle is not None:
+        print(f"dynascope: {obstacle.message()} {obstacle.remedy()}", file=sys.stderr)
         return USAGE
     if not can_be_written(options.json):
         return USAGE
@@ -107,8 +109,10 @@ def compare(options: argparse.Namespace) -> int:
 def compare_captures(options: argparse.Namespace) -> int:
     """`dynascope compare-captures FILE::FUNCTION`: in a process of its own, which compiles nothing before."""
     file, _, function = options.target.partition("::")
-    if not Path(file).is_file() or not function:
-        print(f"dynascope: compare-captures takes FILE::FUNCTION; there is no {'function' if not function else file}", file=sys.stderr)
+    obstacle = no_program(file, "compare-captures FILE::FUNCTION")
+    if obstacle is not None or not function:
+        words = f"{obstacle.message()} {obstacle.remedy()}" if obstacle else "compare-captures takes FILE::FUNCTION; there is no function"
+        print(f"dynascope: {words}", file=sys.stderr)
         return USAGE
     form = [options.output_format, str(width_of(sys.stdout))]
     command = [sys.executable, "-m", "dynascope.captures", *form, function, file, *options.arguments]

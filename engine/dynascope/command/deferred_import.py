@@ -70,12 +70,13 @@ class _Deferring(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 class _AsItIs(importlib.abc.Loader):
     """Of a module that was loaded between the moment when Python looked for it and the one when it is to be made.
 
-    Python would load it a second time, by the module's own specification: while it reads ours the module has none.
+    Python would load it a second time, by the module's own specification: while it reads ours the module has none. A module of settings
+    refuses to be given what it does not know, so that this is written where it keeps its attributes.
     """
 
     def __init__(self, module: ModuleType) -> None:
         self._module, self._spec = module, module.__spec__
-        module.__spec__ = None
+        vars(module)["__spec__"] = None
 
     @classmethod
     def spec(cls, name: str) -> importlib.machinery.ModuleSpec | None:
@@ -86,4 +87,4 @@ class _AsItIs(importlib.abc.Loader):
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec
+        vars(module)["__spec__"] = self._spec

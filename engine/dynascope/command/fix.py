@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dynascope.command.reasons import MissingFile
+from dynascope.command.reasons import no_program
 from dynascope.fixes.edits import line_before
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
 from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
@@ -32,8 +32,8 @@ INTERRUPTED = 130
 
 def fix(options: argparse.Namespace) -> int:
     """0, also where nothing is to be mended; 1 where the program could not be looked at."""
-    if not Path(options.file).is_file():
-        reason = MissingFile(options.file, "fix FILE [ARGS]")
+    reason = no_program(options.file, "fix FILE [ARGS]")
+    if reason is not None:
         return _complain(f"{reason.message()} {reason.remedy()}", USAGE)
     if not is_served():
         return _complain("fixes are proved in processes that fork, which this system does not have.", FAILED)

@@ -22,10 +22,12 @@ from dynascope.native.cache import cache_folder
 from dynascope.report.facts import CompileReport, FunctionFact
 from dynascope.report.findings import function_line
 from dynascope.report.reason import Explanation
+from dynascope.report.span import Span
 from dynascope.report.store import ReportUnreadable, read_report, write_report
 
 PATIENCE = 60.0
 """Seconds that the first rank waits for the reports of the others, once its own program is over."""
+ERRORS_OF_COLLECTIVES = frozenset({"RuntimeError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"})
 
 
 def children_folder(report: Path) -> Path:
@@ -46,20 +48,34 @@ def gather(path: Path) -> None:
 
 def with_children(report: CompileReport, path: Path) -> CompileReport:
     """The program's report with those of its children. Where it compiled nothing itself, that of its first rank."""
-    found = sorted(_readable(children_folder(path)), key=lambda each: (each.program.rank is None, each.program.rank or 0))
-    compiled = [each for each in found if each.functions]
-    if not compiled:
+    groups = _started_together([each for each in _readable(children_folder(path)) if each.functions])
+    if not groups:
         return report
-    differences = tuple(differences_of(compiled))
+    differences = tuple(difference for group in groups for difference in differences_of(group))
     if report.functions:
         return replace(report, notes=(*report.notes, *differences))
-    first = compiled[0]
+    first = groups[0][0]
     notes = tuple(dict.fromkeys((*report.notes, *first.notes, *differences)))
     return replace(first, program=report.program, notes=notes)
 
 
+def _started_together(reports: Sequence[CompileReport]) -> list[list[CompileReport]]:
+    """By rank, and those that have none last. A program that starts ranks again and again has each rank once in each group: they are in
+    the order of their starts."""
+    groups: list[list[CompileReport]] = []
+    met: Counter[int | None] = Counter()
+    for report in reports:
+        rank = report.program.rank
+        number = met[rank] if rank is not None else 0
+        met[rank] += 1
+        groups += [[] for _ in range(number + 1 - len(groups))]
+        groups[number].append(report)
+    by_rank = lambda each: (each.program.rank is None, each.program.rank or 0)  # noqa: E731
+    return [sorted(group, key=by_rank) for group in groups]
+
+
 def _readable(folder: Path) -> Iterator[CompileReport]:
-    for path in folder.glob("*.json"):
+    for path in sorted(folder.glob("*.json")):
         report = _readable_at(path)
         if report is not None:
             yield report
@@ -122,7 +138,7 @@ class Ranks:
         found.sort(key=lambda each: each.program.rank or 0)
         shutil.rmtree(self.folder, ignore_errors=True)
         errors = _errors_of(found)
-        if own.program.error is not None:
+        if own.program.error is not None and errors:
             own = replace(own, program=replace(own.program, error=errors.pop(0)))
         return replace(own, notes=(*own.notes, *errors, *differences_of(found)))
 
@@ -153,10 +169,33 @@ def _meeting_place(*identity: object) -> Path:
 
 
 def _errors_of(reports: Sequence[CompileReport]) -> list[Explanation]:
-    """That of who ended first before those of the others, which are often but what follows from it: a connection that was closed."""
+    """That of who ended first before those of the others, which are often but what follows from it. What several raise is said once."""
     ended = [report.program for report in reports if report.program.error is not None]
     ended.sort(key=lambda program: math.inf if program.seconds is None else program.seconds)
-    return [replace(each.error, message=f"Rank {each.rank} ended: {each.error.message}") for each in ended if each.error is not None]
+    ranks: dict[tuple[str, Span | None], list[int]] = {}
+    errors: dict[tuple[str, Span | None], Explanation] = {}
+    for program in ended:
+        assert program.error is not None
+        key = program.error.message, program.error.span
+        ranks.setdefault(key, []).append(program.rank or 0)
+        errors.setdefault(key, program.error)
+    found = [replace(error, message=f"{_named(ranks[key])} ended: {error.message}") for key, error in errors.items()]
+    return [error if at == 0 else _following(error, _named([*ranks.values()][0]).lower()) for at, error in enumerate(found)]
+
+
+def _named(ranks: list[int]) -> str:
+    numbers = list(map(str, sorted(ranks)))
+    return f"Rank {numbers[0]}" if len(numbers) == 1 else f"Ranks {', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
+def _following(error: Explanation, first: str) -> Explanation:
+    """Whose connection is closed gets one of these errors from its next collective."""
+    kind = error.message.partition(" ended: ")[2].partition(":")[0]
+    if kind not in ERRORS_OF_COLLECTIVES:
+        return error
+    words = error.message.partition("\n")[0]
+    remedy = f"It came after {first} had ended, and collectives raise such errors when a rank is gone: look at that one first."
+    return replace(error, severity="note", message=words.replace(" ended: ", " ended after it: ", 1), remedy=remedy)
 
 
 def differences_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:

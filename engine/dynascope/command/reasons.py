@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from dynascope.report.reason import Reason
 
@@ -19,6 +20,31 @@ class MissingFile(Reason):
 
     def remedy(self) -> str:
         return f"Name a Python file: dynascope {self.usage}."
+
+
+@dataclass(frozen=True)
+class IsNotebook(Reason):
+    code = "notebook-file"
+    severity = "error"
+    file: str
+
+    def message(self) -> str:
+        return f"`{self.file}` is a notebook, which is no Python program."
+
+    def remedy(self) -> str:
+        return (
+            "In the notebook: `%load_ext dynascope` once, then `%%dynascope` as the first line of a cell. "
+            f"As a program, where it has no magics: `jupyter nbconvert --to script {self.file}`, and name the .py file that it writes."
+        )
+
+
+def no_program(file: str, usage: str, takes_folders: bool = False) -> Reason | None:
+    """Why Python cannot run it, of what is seen before it is tried."""
+    path = Path(file)
+    if not path.is_file():
+        is_one = takes_folders and (path / "__main__.py").is_file()
+        return None if is_one else MissingFile(file, usage)
+    return IsNotebook(file) if path.suffix == ".ipynb" and path.read_bytes().lstrip().startswith(b"{") else None
 
 
 @dataclass(frozen=True)
@@ -59,9 +85,11 @@ class ProgramError(Reason):
     text: str
 
     def message(self) -> str:
-        """The first line: the program's own traceback has all of them."""
+        """The first line: the program's own traceback has all of them. One that only announces what follows, as of a process that a
+        program spawned, is told with the last: what was raised there."""
         first, _, more = self.text.strip().partition("\n")
-        return f"{self.exception}: {first}{' ...' if more else ''}" if first else self.exception
+        rest = f" {more.strip().splitlines()[-1].strip()}" if first.endswith(":") and more.strip() else " ..." if more else ""
+        return f"{self.exception}: {first}{rest}" if first else self.exception
 
     def remedy(self) -> str:
         return "The program itself raised this, as it does without Dynascope; its traceback is in the output."

@@ -18,7 +18,7 @@ from typing import Any
 from dynascope.command.output import failure, write_output
 from dynascope.command.program import environment
 from dynascope.command.ranks import Ranks, gather
-from dynascope.command.reasons import CrashedProgram, MissingFile, TimedOut
+from dynascope.command.reasons import CrashedProgram, TimedOut, no_program
 from dynascope.reasons import BrokenTorch, MissingTorch, WrongPython, WrongTorch
 from dynascope.report.events import EventStream
 from dynascope.report.facts import CompileReport
@@ -41,8 +41,9 @@ FORWARDED = tuple(
 def run(options: argparse.Namespace) -> int:
     """Run the file; the exit code is the program's own (124 after a time-out, 2 for a missing file)."""
     events = EventStream(options.events_fd)
-    if not (getattr(options, "module", False) or _can_be_run(Path(options.file))):
-        _complain(MissingFile(options.file, f"{options.command} FILE [ARGS]"), events)
+    obstacle = None if getattr(options, "module", False) else no_program(options.file, f"{options.command} FILE [ARGS]", True)
+    if obstacle is not None:
+        _complain(obstacle, events)
         return USAGE
     if not all(map(can_be_written, (options.output, options.json))):
         return USAGE
@@ -67,8 +68,9 @@ def run(options: argparse.Namespace) -> int:
 def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | None]:
     """Run the file for those who print something else of its report: the exit code, and the report if there is one. What is missing
     was said."""
-    if not Path(options.file).is_file():
-        _complain(MissingFile(options.file, f"{options.command} FILE [ARGS]"), EventStream(None))
+    obstacle = no_program(options.file, f"{options.command} FILE [ARGS]")
+    if obstacle is not None:
+        _complain(obstacle, EventStream(None))
         return USAGE, None
     if not can_be_written(options.json):
         return USAGE, None
@@ -137,11 +139,6 @@ def can_be_written(output: str | None) -> bool:
         print(f"dynascope: {output} cannot be written: {error.strerror}.", file=sys.stderr)
         return False
     return True
-
-
-def _can_be_run(path: Path) -> bool:
-    """A file, or a folder with a `__main__.py`."""
-    return path.is_file() or (path / "__main__.py").is_file()
 
 
 def execute(options: argparse.Namespace, report_path: Path, events: EventStream) -> int:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dynascope.command.reasons import MissingFile
+from dynascope.command.reasons import no_program
 from dynascope.command.run import execute_apart
 from dynascope.report.facts import CompileReport
 from dynascope.report.stages import LEVELS, followed_inside, is_named, one_text, stage_texts
@@ -28,9 +28,9 @@ def show(options: argparse.Namespace) -> int:
         print(f"dynascope: show {options.stage} needs a FILE: dynascope show {options.stage} FILE[::FUNCTION].", file=sys.stderr)
         return USAGE
     file, _, function = options.target.partition("::")
-    if not Path(file).is_file():
-        missing = MissingFile(file, "show STAGE FILE[::FUNCTION]")
-        print(f"dynascope: {missing.message()} {missing.remedy()}", file=sys.stderr)
+    obstacle = no_program(file, "show STAGE FILE[::FUNCTION]")
+    if obstacle is not None:
+        print(f"dynascope: {obstacle.message()} {obstacle.remedy()}", file=sys.stderr)
         return USAGE
     options.file, options.timeout, options.events_fd = file, None, None
     options.levels, options.trace = options.stage in LEVELS, options.stage == "trace"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def serve_spawned(settings: dict[str, Any], environment: Environment) -> None:
 
     def own_settings() -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
-        report = str(folder / f"{uuid.uuid4().hex}.json")
+        report = str(folder / f"{time.monotonic_ns():020}-{uuid.uuid4().hex}.json")  # in the order of their starts
         return {**settings, "report": report, "events": None, "keep": None, "spawned": True}
 
     after_import("multiprocessing.popen_spawn_posix", lambda module: _serve_multiprocessing(module, own_settings, environment))

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from dynascope.grad.gradients import Gradients
+from dynascope.grad.joint_results import joint_results
 from dynascope.grad.outputs import Results
 from dynascope.grad.pair import (
     Computed,
@@ -49,7 +50,7 @@ def emit_graphs(
     nodes = forward.distinct_outputs(visible)
     saved, extra = _place_saved(forward, parts.saved, results, inputs, steps)
     forward_module = forward.finish([*nodes, *extra], "Forward")
-    part = emit_backward(tape, parts, tangents, gradients, forward.names) if tangents else None
+    part = emit_backward(tape, parts, tangents, gradients, forward.names, results) if tangents else None
     return GradPair(
         forward=forward_module,
         backward=part.graph if part else None,
@@ -139,22 +140,26 @@ def emit_joint(
     gradients: Gradients,
     at_level: Callable[[list[Step]], list[Step]] = lambda steps: steps,
 ) -> fx.GraphModule:
-    """Forward and backward as one graph: inputs and tangents -> results, new contents of inputs, a gradient or None for each input.
-    """
-    results = recorded.results
+    """Forward and backward as one graph: inputs and tangents -> what the program returns, new contents of inputs, a gradient or None
+    for each input."""
     joint = _GraphWriter(recorded.recorder.tape, "forward")
     for value in [*recorded.values, *tangents]:
         joint.placeholder(value)
-    for step in at_level(recorded.recorder.tape.steps):
+    returned = joint_results(recorded)
+    for step in at_level(returned.steps):
         joint.phase = step.phase
         joint.step(step)
-    visible = [*results.computed, *(mutated.value for mutated in results.mutated)]
-    outputs = [joint.node(value) for value in visible]
-    return joint.finish([*outputs, *joint.gradients(gradients)], "Joint")
+    for value in returned.untyped:
+        joint.forget_type(value)
+    results = [joint.result(value) for value in returned.values]
+    contents = [joint.node(mutated.value) for mutated in recorded.results.mutated]
+    found = joint.gradients(gradients)
+    joint.name_tangents(tangents, recorded.results)
+    return joint.finish([*results, *contents, *found], "Joint")
 
 
 def emit_backward(
-    tape: Tape, parts: Parts, tangents: list[Value], gradients: Gradients, names: dict[int, str]
+    tape: Tape, parts: Parts, tangents: list[Value], gradients: Gradients, names: dict[int, str], results: Results | None = None
 ) -> PartialBackward:
     """One output for each input: its gradient, or None; of twins only the first is given."""
     backward = _GraphWriter(tape, "backward", names)
@@ -162,6 +167,8 @@ def emit_backward(
         backward.placeholder(value)
     for step in parts.backward:
         backward.step(step)
+    if results is not None:
+        backward.name_tangents(tangents, results)
     nodes = backward.gradients(gradients)
     first: dict[fx.Node, int] = {}
     twins = []
@@ -197,6 +204,16 @@ class _GraphWriter:
             self.numbers[value.expression] = node
             self._remember(value, node)
 
+    def forget_type(self, value: Value) -> None:
+        for key in ("val", "layout"):
+            self.nodes[id(value)].meta.pop(key, None)
+
+    def name_tangents(self, tangents: list[Value], results: Results) -> None:
+        """For who reads the graph: what each is the gradient of, views of it included."""
+        values = [*results.computed, *(mutated.value for mutated in results.mutated)]
+        for tangent, output in zip(tangents, results.differentiable_outputs, strict=True):
+            self.nodes[id(tangent)].meta["gradient_of"] = self.names.get(id(values[output]), f"result {output}")
+
     def step(self, step: Step) -> None:
         name, returns_many = _named(step.target)
         single = len(step.outputs) == 1 and not returns_many
@@ -223,6 +240,16 @@ class _GraphWriter:
     def node(self, value: Any) -> fx.Node:
         node = self.nodes.get(id(value))
         return self._constant(value) if node is None else node
+
+    def result(self, value: Any) -> Any:
+        """A result of the program's, be it no tensor, or one that belongs to the program and is computed nowhere."""
+        if not isinstance(value, torch.Tensor):
+            return self.node(value) if isinstance(value, (Value, Number)) else self._operand(value)
+        name = f"constant_{len(self.constants)}"
+        self.constants[name] = value
+        node = self.graph.create_node("get_attr", name, name=name)
+        node.meta |= {"val": value, "device": value.device}
+        return node
 
     def name_of(self, value: Any) -> str:
         return self.node(value).name

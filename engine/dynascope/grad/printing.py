@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any
@@ -33,8 +33,11 @@ HEAD = (
 )
 
 
-def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tuple[LineLink, ...]]:
-    """The text, and which of its lines came from which place of the user's. It runs where torch can be imported."""
+def print_graph(
+    module: fx.GraphModule, name: str = "forward", ends: Iterable[str] = ()
+) -> tuple[str, tuple[LineLink, ...]]:
+    """The text, and which of its lines came from which place of the user's. It runs where torch can be imported. `ends` say what it
+    returns."""
     modules = list(_with_inner(module))
     types = sorted({kind for each in modules for node in each.graph.nodes for kind in _abbreviations_in(node)})
     lines = [*HEAD, *_imports(modules), "", ""]
@@ -42,6 +45,7 @@ def print_graph(module: fx.GraphModule, name: str = "forward") -> tuple[str, tup
         lines[len(HEAD) - 1] += f"  # types: {', '.join(types)}"
     links: list[LineLink] = []
     _add_function(module, name, "", lines, links)
+    lines[-1:] = [*(f"    # {words}" for words in ends), lines[-1]]
     return "\n".join(lines) + "\n", tuple(links)
 
 
@@ -149,7 +153,7 @@ def _heading(node: fx.Node) -> str | None:
 
 def _statement(node: fx.Node, module: fx.GraphModule, prefix: str) -> str:
     if node.op == "output":
-        return f"return {_text(node.args[0])}"
+        return f"return {text_of(node.args[0])}"
     if node.op == "get_attr":
         return f"{node.name}{_annotation(node)} = {_constant_text(getattr(module, node.target))}"  # type: ignore[arg-type]
     return f"{node.name}{_annotation(node)} = {_call(node, prefix)}"
@@ -164,8 +168,8 @@ HOMES = {"torch": torch, "torch.nn.functional": torch.nn.functional, "torch._C._
 
 
 def _call(node: fx.Node, prefix: str) -> str:
-    operands = [_text(argument) for argument in node.args]
-    named = [f"{key}={_text(value)}" for key, value in node.kwargs.items()]
+    operands = [text_of(argument) for argument in node.args]
+    named = [f"{key}={text_of(value)}" for key, value in node.kwargs.items()]
     if node.op == "call_method":
         return f"{operands[0]}.{node.target}({', '.join(operands[1:] + named)})"
     if graphs := _graphs_of(node.target):
@@ -186,7 +190,7 @@ def _constructor(target: Any, graphs: dict[str, fx.GraphModule], prefix: str) ->
         if field.name in graphs:
             text = f"Written({prefix}{field.name})"
         else:
-            text = f"{value.__module__}.{value.__qualname__}" if isinstance(value, FunctionType) else _text(value)
+            text = f"{value.__module__}.{value.__qualname__}" if isinstance(value, FunctionType) else text_of(value)
         given.append(f"{field.name}={text}")
     return f"{type(target).__module__}.{type(target).__qualname__}({', '.join(given)})"
 
@@ -215,18 +219,18 @@ def _qualified(target: Any, name: str) -> str:
     return f"{getattr(target, '__module__', None) or 'torch'}.{getattr(target, '__qualname__', name)}"
 
 
-def _text(data: Any) -> str:
+def text_of(data: Any) -> str:
     if isinstance(data, fx.Node):
         return data.name
     if isinstance(data, (tuple, list)):
-        inside = ", ".join(map(_text, data))
+        inside = ", ".join(map(text_of, data))
         return f"[{inside}]" if isinstance(data, list) else f"({inside},)" if len(data) == 1 else f"({inside})"
     if isinstance(data, dict):
-        return "{" + ", ".join(f"{key!r}: {_text(value)}" for key, value in data.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {text_of(value)}" for key, value in data.items()) + "}"
     if isinstance(data, float) and not math.isfinite(data):
         return "nan" if data != data else "inf" if data > 0 else "-inf"
     if isinstance(data, complex):
-        return f"complex({_text(data.real)}, {_text(data.imag)})"
+        return f"complex({text_of(data.real)}, {text_of(data.imag)})"
     return repr(data)
 
 

@@ -50,19 +50,21 @@ class GlobalStateIs(Predicate):
 
     def check(self) -> str:
         words = [f"grad mode {_on_off(self.grad_mode)}", f"default dtype {_short(self.default_dtype)}"]
-        words += [f"autocast to {_short(dtype)} on {device}" for device, dtype in self.autocast]
+        words += self.autocast_words()
         words += ["inference mode on"] if self.inference_mode else []
         words += ["deterministic algorithms"] if self.deterministic else []
         words += [f"{len(self.function_modes)} function modes"] if self.function_modes else []
         return ", ".join(words)
 
+    def autocast_words(self) -> list[str]:
+        return [f"autocast to {_short(dtype)} on {device}" for device, dtype in self.autocast]
+
     def failure(self, expression: str) -> str:
         now = GlobalStateIs.now()
         changed = [field.name for field in fields(self) if getattr(self, field.name) != getattr(now, field.name)]
-        words = [
-            f"{_TITLES[name]} is {_show(getattr(now, name))}, and was {_show(getattr(self, name))}" for name in changed
-        ]
-        return "; ".join(words) or "torch's state is as it was"
+        if changed != ["dispatch_keys"]:
+            changed = [name for name in changed if name != "dispatch_keys"]  # they follow from what is said
+        return "; ".join(_difference(name, getattr(self, name), getattr(now, name)) for name in changed) or "torch's state is as it was"
 
 
 class _Asleep(threading.local):
@@ -291,11 +293,20 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _difference(name: str, before: Any, now: Any) -> str:
+    if name == "autocast":
+        words = [", ".join(f"to {_short(dtype)} on {device}" for device, dtype in value) or "off" for value in (now, before)]
+        return f"autocast is {words[0]}, and was {words[1]}"
+    if isinstance(now, tuple) and before and now:
+        return f"{_TITLES[name]} is another"
+    return f"{_TITLES[name]} is {_show(now)}, and was {_show(before)}"
+
+
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return _on_off(value)
     if isinstance(value, torch.dtype):
         return _short(value)
     if isinstance(value, tuple):
-        return "different" if value else "empty"
+        return "not empty" if value else "empty"
     return str(value)

@@ -312,7 +312,7 @@ def _of_these_expected(found: tuple[Finding, ...]) -> str:
 NOTHING_IS = {
     "functions-not-found": "the program asks for no compilation, and its functions are not found here",
     "backend-unknown": "there is no such backend, or what it needs is missing",
-    "disabled-function": "what the program compiles is marked with `dynascope.disable`",
+    "disabled-function": "what the program compiles is marked with `disable`",
     "self-check-failed": "this process captures nothing, because the self-check failed",
 }
 """Notes after which nothing is compiled, whatever the program asks for."""

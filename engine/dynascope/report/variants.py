@@ -19,6 +19,9 @@ SHOWN = 3
 PLAIN = ("TensorMatches", "Equals", "TypeIs", "TruthIs", "LengthIs", "GlobalStateIs", "IdentityIs")
 """Kinds of guards that tell variants apart for a person."""
 RELATION = "RelationHolds"
+TENSOR = "TensorMatches"
+REQUIRES = "requires grad"
+"""How such a guard ends its words about a tensor that does."""
 ABSENCE = ("DictionaryKeysAre", "HasNoKey")
 """Kinds of guards by which a call finds something not there yet."""
 CODE = ("function", "type", "module", "method", "builtin_function_or_method")
@@ -153,7 +156,8 @@ def _told_apart(entries: list[EntryFact], named: dict[str, str]) -> dict[str, st
     for label in set(named.values()):
         same = [entry for entry in entries if named[entry.identifier] == label]
         if len(same) > 1:
-            more = next(told for told in (_changed(same), _own_guards(same), _callers(same), _numbers(same)) if len(set(told)) == len(same))
+            ways = (_changed, _requiring, _own_guards, _callers, _numbers)
+            more = next(told for told in (way(same) for way in ways) if len(set(told)) == len(same))
             found |= {e.identifier: " · ".join(filter(None, (label, words))) for e, words in zip(same, more, strict=True)}
     return found
 
@@ -164,6 +168,15 @@ def _changed(entries: list[EntryFact]) -> list[str]:
     for name in (entry.change.expression for entry in entries if entry.change is not None):
         if all(name in guards for guards in told) and len({guards[name].value for guards in told}) == len(entries):
             return [_text(guards[name]) for guards in told]
+    return ["" for _ in entries]
+
+
+def _requiring(entries: list[EntryFact]) -> list[str]:
+    """Of each entry whether it takes a tensor to require grad of which all of them know that, where one alone does or does not."""
+    tensors = [{guard.expression: guard.check.endswith(REQUIRES) for guard in entry.guards if guard.kind == TENSOR} for entry in entries]
+    for name in tensors[0]:
+        if all(name in known for known in tensors) and len({known[name] for known in tensors}) == len(entries):
+            return [f"{name} {REQUIRES if known[name] else 'requires no grad'}" for known in tensors]
     return ["" for _ in entries]
 
 

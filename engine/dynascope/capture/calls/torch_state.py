@@ -16,6 +16,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     FALSE,
     NONE,
+    TRUE,
     ConstantValue,
     DictValue,
     ListValue,
@@ -72,6 +73,8 @@ def is_grad_enabled(machine: Machine, arguments: list[Value], keywords: dict[str
 
 
 TOLD_AS_UNCOMPILED = frozenset({"torch.nn.modules.transformer"})
+TOLD_AS_COMPILED = frozenset({"torch.distributed._functional_collectives"})
+"""It asks whether its results are to be plain tensors, which is no other way of the program's."""
 
 
 @meaning(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
@@ -81,7 +84,10 @@ def is_compiling(machine: Machine, arguments: list[Value], keywords: dict[str, V
     torch's encoder leaves out nested tensors then, which zero the rows that a mask hides: it is told what plain PyTorch says. So is a
     program that fails on that other way (`Session.ended_by`).
     """
-    says = machine.options.says_it_compiles and machine.frames[-1].globals.get("__name__") not in TOLD_AS_UNCOMPILED
+    module = machine.frames[-1].globals.get("__name__")
+    if module in TOLD_AS_COMPILED:
+        return TRUE
+    says = machine.options.says_it_compiles and module not in TOLD_AS_UNCOMPILED
     machine.said_it_compiles |= says
     return boolean(says)
 
