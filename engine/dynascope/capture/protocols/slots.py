@@ -61,8 +61,8 @@ def dictionary_given(machine: Machine, value: Value, name: str) -> DictValue | N
     this name. What other object's one from outside has is seen when the capture ends."""
     if not isinstance(value, InstanceValue) or is_kept_apart(value.cls, name):
         return None
-    if value.object is None:
-        given = value.attributes.get("__dict__")
+    given = value.attributes.get("__dict__")
+    if value.object is None or given is not None:
         return value.contents if given is value else given if isinstance(given, DictValue) else None
     return contents_of(machine, value) if is_its_own_dictionary(machine, value) else None
 
