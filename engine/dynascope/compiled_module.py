@@ -52,6 +52,17 @@ class Forward:
         return types.MethodType(compiled._forward_now(self.function), compiled)
 
 
+_CLASS = vars(object)["__class__"]
+
+
+class _AsTorchs(type):
+    """Of classes below ours that are also, behind all others, torch.compile's class of compiled modules."""
+
+    def mro(cls) -> list[type]:
+        order, torchs = super().mro(), vars(cls).get("torchs")
+        return order if torchs is None or torchs in order else [*order, torchs]
+
+
 class CompiledModule(torch.nn.Module):
     """Attributes, parameters, state and hooks are the original's; writing one writes the original's.
 
@@ -70,6 +81,24 @@ class CompiledModule(torch.nn.Module):
         self.__dict__["_compile_call"] = compile_call
         self._modules["_orig_mod"] = original
         self._compile_forward()
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleVariableOverride] (object has an attribute)
+        """What `isinstance` asks where the type itself does not say it: libraries know our modules by torch's class (`OptimizedModule`)
+        and take it apart, or compile its other methods. Where that is not loaded nobody can ask."""
+        cls = type(self)
+        torchs = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
+        if not isinstance(torchs, type) or issubclass(cls, torchs):
+            return cls
+        made = vars(cls).get("_as_torchs")
+        if made is None or made.torchs is not torchs:
+            made = _AsTorchs(cls.__name__, (cls,), {"torchs": torchs, "__module__": cls.__module__, "__qualname__": cls.__qualname__})
+            cls._as_torchs = made
+        return made
+
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        _CLASS.__set__(self, cls)
 
     def _compile_forward(self) -> None:
         """Compile the `forward` that the original has now, and guard that it stays. Where the program's class says what a call does, that

@@ -92,11 +92,15 @@ class RegionState:
 
     def tie(self, needed: frozenset[Source], sizes: Sizes) -> bool:
         """Notes how the needed hang together with each other or with others that vary, by what they are and were. False where nothing
-        is new."""
-        places, seen = dict.fromkeys((*needed, *sizes.varying())), sizes.seen
-        rows = {place: (*(row[place] for row in self.seen if place in row), seen[place]) for place in places if place in seen}
-        length = max((len(row) for place, row in rows.items() if place in needed), default=0)
-        found = ties({place: row for place, row in rows.items() if len(row) == length}, needed)
+        is new. Compilations that did not come to all of the needed say nothing of them (a cache that was still empty), where others did."""
+        places = [place for place in dict.fromkeys((*needed, *sizes.varying())) if place in sizes.seen]
+        compilations = [*self.seen, sizes.seen]
+        met = [seen for seen in compilations if all(place in seen for place in places if place in needed)]
+        found = ties({place: tuple(seen[place] for seen in met) for place in places if all(place in seen for seen in met)}, needed)
+        if not found:
+            rows = {place: tuple(seen[place] for seen in compilations if place in seen) for place in places}
+            length = max((len(row) for place, row in rows.items() if place in needed), default=0)
+            found = ties({place: row for place, row in rows.items() if len(row) == length}, needed)
         is_new = any(self.ties.get(place) != tie for place, tie in found.items())
         given_by = {place for tie in found.values() for place in tie.keys}
         self.ties = {place: tie for place, tie in self.ties.items() if place not in given_by} | found  # so that none goes round

@@ -1,11 +1,11 @@
-"""Libraries that know torch.compile's modules know ours under `dynascope run`: Lightning compiles other methods of theirs, accelerate
+"""Libraries that know torch.compile's modules know ours: Lightning compiles other methods of theirs, accelerate
 takes wrappers off them."""
 
-import types
+import sys
 
 import dynascope
+import pytest
 import torch
-from dynascope.command.interception import recognize_ours
 from torch import nn
 
 
@@ -21,17 +21,41 @@ class Model(nn.Module):
         return self.layer(x).square().mean()
 
 
-def test_they_are_of_the_class_that_is_asked_for():
-    class OptimizedModule(nn.Module):
-        def __init__(self, module):
-            super().__init__()
+@pytest.fixture
+def asked_for():
+    """The class by which libraries know a compiled module, once torch's compiler is there."""
+    from torch._dynamo import OptimizedModule
 
-    dynamo = types.ModuleType("dynamo")
-    dynamo.OptimizedModule = OptimizedModule
-    recognize_ours(dynamo)
+    return OptimizedModule
+
+
+def test_they_are_of_the_class_that_is_asked_for(asked_for):
+    """Also where the program itself imports the engine: Lightning refused to train them."""
     compiled = dynascope.compile(Model(), backend="eager")
-    assert isinstance(compiled, dynamo.OptimizedModule) and isinstance(OptimizedModule(Model()), dynamo.OptimizedModule)
-    assert isinstance(dynamo.OptimizedModule(Model()), OptimizedModule) and not isinstance(Model(), dynamo.OptimizedModule)
+    assert isinstance(compiled, asked_for) and isinstance(dynascope.disable(Model()), asked_for)
+    assert isinstance(compiled, nn.Module) and not isinstance(compiled, Model) and not isinstance(Model(), asked_for)
+    assert compiled.__class__.__name__ == type(compiled).__name__ and issubclass(compiled.__class__, type(compiled))
+    assert compiled.__class__ is compiled.__class__ and not hasattr(compiled, "__len__") and compiled
+    compiled.__class__ = type("Sharded", (compiled.__class__,), {})  # as fully_shard does
+    x = torch.ones(3, 2)
+    torch.testing.assert_close(compiled(x), compiled._orig_mod(x))
+    assert isinstance(compiled, asked_for) and type(compiled).__name__ == "Sharded"
+
+
+def test_who_asks_inside_of_compiled_code(asked_for):
+    inside = dynascope.compile(Model(), backend="eager")
+
+    def function(x):
+        return inside(x) * (1 + isinstance(inside, asked_for)) + isinstance(inside, Model)
+
+    x = torch.ones(3, 2)
+    torch.testing.assert_close(dynascope.compile(function, fullgraph=True)(x), function(x))
+
+
+def test_nobody_can_ask_where_it_is_not_loaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch._dynamo.eval_frame", raising=False)
+    compiled = dynascope.compile(Model(), backend="eager")
+    assert compiled.__class__ is type(compiled)
 
 
 def test_another_method_is_compiled_with_the_same_options():

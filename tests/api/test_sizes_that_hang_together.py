@@ -4,6 +4,7 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
+from dynascope import recording
 
 
 def windows(x, h, w):
@@ -166,3 +167,45 @@ def test_an_argument_that_the_program_comes_to_later_keeps_its_guards():
         torch.testing.assert_close(compiled(rows(h * w, 5), h, w), program(rows(h * w, 5), h, w))
     with pytest.raises(TypeError):
         compiled(rows(6, 5), 2.0, 3)
+
+
+class Cache:
+    keys = None
+
+
+class Layers:
+    def __init__(self):
+        self.layers = [Cache()]
+
+
+def decode(x, mask, cache):
+    """One is met before the other is, and at the first call the cache is empty."""
+    length = x.shape[0] + (cache.keys.shape[0] if cache.keys is not None else 0)
+    if mask.shape[0] > length:
+        mask = mask[:length]
+    if length - mask.shape[0] > 0:
+        mask = torch.nn.functional.pad(mask, (0, length - mask.shape[0]))
+    cache.keys = x if cache.keys is None else torch.cat([cache.keys, x])
+    return (cache.keys * mask[:, None]).sum(0)
+
+
+def decode_inside(x, mask, model):
+    mask = mask.cumsum(0) if mask.shape[0] < 1000 else mask
+    return decode(x, mask, model.layers[0])
+
+
+@pytest.mark.parametrize(("function", "made"), [(decode, Cache), (decode_inside, Layers)])
+def test_a_mask_and_a_cache_that_was_empty_at_first(function, made):
+    """Each token of a model that generates was compiled by itself."""
+    call = dynascope.compile(function, fullgraph=True)
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        plain, given = made(), made()
+        for turn in range(8):
+            rows = 12 if turn == 0 else 1
+            x, mask = torch.full((rows, 4), turn + 1.0), torch.ones(12 + turn)
+            assert torch.equal(call(x, mask, given), function(x, mask, plain))
+    finally:
+        recording.use(before)
+    assert len(recorder.report().graphs) <= 3

@@ -222,3 +222,53 @@ def test_a_queue_that_is_full_forgets_its_first():
             assert torch.equal(compiled(mine, X * at), program(theirs, X * at))
             mine.append(X), theirs.append(X)
     assert str(mine) == str(theirs)
+
+
+def replay(memory, x):
+    memory.append(x)
+    before = len(memory)
+    last = memory[-1]
+    memory.append(last + before)
+    return last * len(memory) + memory[-2], memory.maxlen, len(memory) > 3
+
+
+def ends_of_full_or_not(memory, x):
+    result = x + memory[0] * 2 + memory[-1]
+    memory.append(x)
+    return result, len(memory), bool(memory)
+
+
+@pytest.mark.parametrize("function", [replay, ends_of_full_or_not])
+@pytest.mark.parametrize("limit", [5, 8, 100])
+def test_deques_from_which_something_falls_off(function, limit):
+    """Replay buffers: how long one is and what lies at its ends were breaks until it was full."""
+    plain, given = (collections.deque([torch.ones(2), torch.zeros(2)], maxlen=limit) for _ in range(2))
+    call = dynascope.compile(function, fullgraph=True)
+    for turn in range(9):
+        x = torch.full((2,), float(turn))
+        expected, found = function(plain, x), call(given, x)
+        assert torch.equal(found[0], expected[0])
+        assert found[1:] == expected[1:]
+        assert all(map(torch.equal, plain, given))
+        assert len(plain) == len(given)
+
+
+def test_deques_of_another_greatest_length():
+    call = dynascope.compile(replay, fullgraph=True)
+    for limit in (3, 4, 9, 2, None):
+        plain, given = (collections.deque([torch.ones(2)], maxlen=limit) for _ in range(2))
+        x = torch.ones(2)
+        expected, found = replay(plain, x), call(given, x)
+        assert torch.equal(found[0], expected[0])
+        assert found[1:] == expected[1:]
+        assert len(given) == len(plain)
+        assert given.maxlen == limit
+
+
+def test_the_greatest_length_of_one_made_inside():
+    def function(x):
+        made = collections.deque([x], maxlen=3)
+        return x * made.maxlen, collections.deque().maxlen
+
+    result, nothing = dynascope.compile(function, fullgraph=True)(torch.ones(2))
+    assert torch.equal(result, torch.full((2,), 3.0)) and nothing is None

@@ -520,8 +520,14 @@ class Outside:
         return self.remember(object, value)
 
     def _share_attributes(self, value: InstanceValue) -> None:
-        """What is written to one of several objects that have one `__dict__` (`self.__dict__ = self._shared`) is seen in all of them."""
+        """What is written to one of several objects that have one `__dict__` (`self.__dict__ = self._shared`) is seen in all of them. Where
+        the dictionary was met first, it is as one that the program gave the object."""
         if (own := own_dictionary(value)) is None:
+            return
+        known, place = self.by_identity.get(id(own)), AttributeSource(value.source, "__dict__")
+        if type(known) is DictValue and known.source is not None and takes_given(value.cls) and id(own) not in self.by_dictionary:
+            self.machine.guards.add_pair(known.source, place, IsSameObject())
+            value.attributes["__dict__"] = known
             return
         first = self.by_dictionary.setdefault(id(own), value)
         if first is not value and is_like_plain(value.cls) and is_like_plain(first.cls):
@@ -547,6 +553,11 @@ class Outside:
         known = self.by_identity.get(id(dictionary))
         if isinstance(known, DictValue) and known.changed and known.source is not None:
             raise Break(AliasedMutation(shown, known.source.expression()))
+
+
+def takes_given(cls: type) -> bool:
+    """Whether attributes of its objects are read and written by Python's plain protocol alone."""
+    return is_like_plain(cls) and not issubclass(cls, (torch.nn.Module, BaseException))
 
 
 def item_source(source: Source, key: Any) -> Source:

@@ -21,6 +21,7 @@ from torch import fx
 from torch.autograd import forward_ad
 
 from dynascope.capture import (
+    dictionaries,
     histories,
     opcodes,  # noqa: F401 (registers what instructions mean)
 )
@@ -96,7 +97,6 @@ from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
-from dynascope.capture.protocols.attributes import own_dictionary
 from dynascope.capture.protocols.gradient_requirements import RequirementValue, are_unseen, leave_out_leaves
 from dynascope.capture.protocols.loop_turns import guard_turns
 from dynascope.capture.protocols.outside_iterators import breaks_again
@@ -126,10 +126,8 @@ from dynascope.capture.values import (
     CellValue,
     ConditionValue,
     DataValue,
-    DictValue,
     FunctionValue,
     GradientValue,
-    InstanceValue,
     MutableValue,
     TensorValue,
     Value,
@@ -574,32 +572,9 @@ class Session:
         gradients.guard_apart(machine)
         guard_turns(machine, outside)
         check_finished(machine)
-        self.check_dictionaries(outside)
+        dictionaries.check(machine, outside)
         guard_cells(machine, outside)
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
-
-    def check_dictionaries(self, outside: list[Value]) -> None:
-        """An object and its `__dict__`, each reached by a way of its own, or several objects that have one `__dict__`: what is written to
-        one is not seen in the other. So are a module's names and its `__dict__`."""
-        for owner, name in self.machine.global_writes:
-            names = self.machine.outside.by_identity.get(owner)
-            if isinstance(names, DictValue):
-                raise Break(AliasedMutation(name, names.source.expression()))
-        if not any(
-            isinstance(written, (DictValue, InstanceValue)) and written.source for written in self.machine.written
-        ):
-            return
-        known, owners = self.machine.outside.by_identity, {}
-        for owner in outside:
-            if not isinstance(owner, InstanceValue) or (own := own_dictionary(owner)) is None:
-                continue
-            first, found = owners.setdefault(id(own), owner), known.get(id(own))
-            if first.attributes is not owner.attributes and (first.changed or owner.changed):
-                raise Break(AliasedMutation(first.source.expression(), owner.source.expression()))
-            if not isinstance(found, DictValue) or not (found.changed or owner.changed):
-                continue
-            if found.changed or found.source != AttributeSource(first.source, "__dict__"):
-                raise Break(AliasedMutation(owner.source.expression(), found.source.expression()))
 
     def check_tensor_aliases(self, inputs: list[TensorValue]) -> list[TensorValue]:
         machine = self.machine

@@ -119,12 +119,22 @@ class Sizes:
         """What gives the number at a place, where it does so now. None where it is not tied, or to a constant."""
         tie = options.ties.get(source)
         if tie is None or not options.fixed.isdisjoint(tie.keys):
-            return None
+            return self._gives_earlier(hint, source, options)
         sizes = [self._given_at(place, options) for place in tie.keys]
         if any(size is None or size.hint < LEAST for size in sizes) or (size := tie.of(sizes)).hint != hint:
             return None
         self.follows(source, size)
         return size
+
+    def _gives_earlier(self, hint: int, source: Source, options: CaptureOptions) -> Size | None:
+        """The number at a place that gives one by a difference which the program came to before, and which therefore gives it: a mask is an
+        argument, and the cache that is one shorter is found inside of others."""
+        for place, tie in options.ties.items():
+            known = self.made.get(place) if place not in options.fixed else None
+            if known is not None and tie.keys == (source,) and tie.is_difference and known.hint - tie.offset == hint:
+                self.follows(source, size := known - tie.offset)
+                return size
+        return None
 
     def _given_at(self, place: Source, options: CaptureOptions) -> Size | None:
         """What varies at a place, which may be an argument that the program comes to later."""

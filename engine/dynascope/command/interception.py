@@ -108,26 +108,6 @@ def _patch_dynamo(module) -> None:
     if hasattr(module, "skip"):
         module.skip = api.skip
     module.list_backends = lambda *args, **kwargs: list_backends()
-    recognize_ours(module)
-
-
-def recognize_ours(module) -> None:
-    """What libraries ask to know a compiled module by (`isinstance(model, OptimizedModule)`) says it of ours too."""
-    from dynascope.compiled_module import CompiledModule
-
-    original = getattr(module, "OptimizedModule", None)
-    if not isinstance(original, type):
-        return
-
-    class Recognizing(type(original)):
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, (CompiledModule, original))
-
-    named = {"__module__": original.__module__, "__qualname__": original.__qualname__, "__doc__": original.__doc__}
-    made = Recognizing(original.__name__, (original,), named)
-    for place in (module, sys.modules.get(original.__module__)):
-        if getattr(place, "OptimizedModule", None) is original:
-            place.OptimizedModule = made
 
 
 def _flush_on_hard_exit(recorder: recording.Recorder) -> None:

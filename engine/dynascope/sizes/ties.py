@@ -45,6 +45,11 @@ class Tie(Generic[Key]):
         """Whether it is a product or a sum, which numbers hardly are by chance."""
         return self.offset == 0 and self.divisor == 1
 
+    @property
+    def is_difference(self) -> bool:
+        """Whether either of the two gives the other."""
+        return self.factor == 1 and self.divisor == 1 and len(self.keys) == 1
+
     def of(self, values: Sequence[Any]) -> Any:
         """Of ints, or of sizes, in the order of `keys`."""
         whole = self.factor * (sum(values[1:], values[0]) if self.is_sum else math.prod(values[1:], start=values[0])) + self.offset

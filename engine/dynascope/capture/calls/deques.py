@@ -1,7 +1,7 @@
 """`collections.deque`: an object whose contents are a list, with an end that falls off where it has a greatest length.
 
-Of one from outside that may still grow what is put at its end and taken from its ends is followed (`protocols/lists.py`); all
-else is left to Python (`Outside.contents`).
+Of one from outside that may still grow its length, its ends, and what is put at its end and taken off are followed
+(`protocols/lists.py`); all else is left to Python (`Outside.contents`).
 """
 
 from __future__ import annotations

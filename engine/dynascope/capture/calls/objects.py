@@ -18,7 +18,7 @@ from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensor_metadata import number_values
-from dynascope.capture.places import is_library_name
+from dynascope.capture.places import is_library_name, module_name
 from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
 from dynascope.capture.protocols.abstract_classes import guard_answer
 from dynascope.capture.protocols.classes import (
@@ -149,8 +149,10 @@ def with_name(classes: tuple) -> str:
 
 
 def asks_users_code(cls: type) -> bool:
-    """Whether `isinstance` runs Python code of the object's class, which may say that it is of another one."""
-    return has_python_method(cls, "__getattribute__") or lookup(cls, "__class__") is not OWN_CLASS
+    """Whether `isinstance` runs Python code of the object's class, which may say that it is of another one. A compiled module's is ours."""
+    entry = lookup(cls, "__class__")
+    is_ours = isinstance(entry, property) and module_name(entry.fget).startswith("dynascope.")
+    return has_python_method(cls, "__getattribute__") or not (entry is OWN_CLASS or is_ours)
 
 
 def answers_itself(cls: Any) -> bool:

@@ -240,7 +240,7 @@ def class_value(machine: Machine, value: Value) -> Value:
 
 def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Value | None:
     """The entry of the instance's own dictionary. One that is the object itself is read by the name alone, until it is looked into."""
-    is_looked_into = value.object is None or value.contents is not None
+    is_looked_into = value.object is None or value.contents is not None or "__dict__" in value.attributes
     if is_looked_into and (given := dictionary_given(machine, value, name)) is not None:
         return given.items[name][1] if name in given.items else None
     written = value.attributes.get(name)

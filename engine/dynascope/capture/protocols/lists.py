@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dynascope.capture.protocols.contents import is_deque, longest
-from dynascope.capture.values import ConstantValue, DictValue, ListValue, SetValue, TupleValue, Value
+from dynascope.capture.values import ConstantValue, DictValue, ListValue, SetValue, SymbolicNumber, TupleValue, Value
 from dynascope.guards.guard import Equals, IsThere, LengthIs, TruthIs
 from dynascope.guards.source import AttributeSource, ItemSource, LengthSource
 
@@ -30,16 +30,24 @@ def add(machine: Machine, value: ListValue, more: Sequence[Value]) -> None:
 
 
 def length(machine: Machine, value: ListValue | TupleValue | DictValue | SetValue) -> Value:
-    if isinstance(value, ListValue) and value.is_unread and value.source is not None:
-        place, options = LengthSource(value.source), machine.options
-        may_lose_some = bool(value.added) and is_deque(value) and longest(value) is not None
-        if place in options.symbolic - options.fixed and options.dynamic is not False and not may_lose_some:
-            before = machine.outside.realize(len(value.object), place)
-            return machine.sizes.compute(operator.add, [before, ConstantValue(len(value.added) - sum(value.taken))]) or before
-        if not may_lose_some:
-            machine.guards.add(value.source, LengthIs(len(value.object)))
-            return ConstantValue(len(value.object) + len(value.added) - sum(value.taken))
-    return ConstantValue(len(value.items))
+    if not isinstance(value, ListValue) or not value.is_unread or value.source is None:
+        return ConstantValue(len(value.items))
+    place, options, more = LengthSource(value.source), machine.options, len(value.added) - sum(value.taken)
+    limit = longest(value) if value.added and is_deque(value) else None
+    if place in options.symbolic - options.fixed and options.dynamic is not False:
+        before = machine.outside.realize(len(value.object), place)
+        known = machine.sizes.compute(operator.add, [before, ConstantValue(more)]) or before
+    else:
+        machine.guards.add(value.source, LengthIs(len(value.object)))
+        known = ConstantValue(len(value.object) + more)
+    return known if limit is None else limited(machine, value, known, limit)
+
+
+def limited(machine: Machine, value: ListValue, known: Value, limit: int) -> Value:
+    """How long a deque is from which what is too many falls off; that it is full, or is not, is relied on."""
+    machine.guards.add(AttributeSource(value.source, "maxlen"), Equals(limit))
+    number = known.size if isinstance(known, SymbolicNumber) else known.value
+    return known if number <= limit else ConstantValue(limit)
 
 
 def is_filled(machine: Machine, value: ListValue) -> bool:
@@ -61,10 +69,13 @@ def is_filled(machine: Machine, value: ListValue) -> bool:
 
 def from_end(machine: Machine, value: ListValue, at: int) -> Value | None:
     """An item that is counted from the end, or the first of a deque, where that is there; None for what takes a look at all."""
-    if not is_open(value) or type(at) is not int or at > 0 or (at == 0 and not is_deque(value)):
+    if not value.is_unread or value.source is None or type(at) is not int or at > 0 or (at == 0 and not is_deque(value)):
+        return None
+    if value.instance is not None and not is_deque(value):
         return None
     if at == 0:
-        return at_end(machine, value, 0) if sum(value.taken) < len(value.object) else None
+        may_fall_off = bool(value.added) and longest(value) is not None
+        return at_end(machine, value, 0) if sum(value.taken) < len(value.object) and not may_fall_off else None
     if -at <= len(value.added):
         return value.added[at]
     if value.added or sum(value.taken) - at > len(value.object):
@@ -83,7 +94,7 @@ def at_end(machine: Machine, value: ListValue, at: int) -> Value:
     """The item at 0 or -1, -2, ... of what is left of it, which is there. That is guarded whatever else it holds."""
     first, last = value.taken
     if is_deque(value):
-        machine.guards.add(AttributeSource(value.source, "maxlen"), Equals(None))
+        machine.guards.add(AttributeSource(value.source, "maxlen"), Equals(longest(value)))
     machine.guards.add(ItemSource(value.source, first + last + (0 if at == 0 else -at - 1)), IsThere())
     place = first if at == 0 else at - last
     return machine.outside.lazy(value.object[place], ItemSource(value.source, place))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import InstanceValue, Value, own_dictionary
+from dynascope.capture.values import DictValue, InstanceValue, Value, own_dictionary
 from dynascope.guards.guard import HasNoAttribute, HasNoKey, IsThere
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, Source
 
@@ -52,7 +52,9 @@ def not_in_instance(machine: Machine, value: InstanceValue, name: str) -> None:
 
 
 def has_keys_guarded(value: InstanceValue) -> bool:
-    """Whether the dictionary of the object is the object itself, which was looked into: all its keys are guarded."""
+    """Whether the dictionary of the object is the object itself, or one met before, and was looked into: its keys are guarded."""
+    if value.object is not None and isinstance(value.attributes.get("__dict__"), DictValue):
+        return True
     return value.contents is not None and issubclass(type(value.object), dict) and own_dictionary(value) is value.object
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
     NONE,
+    ConstantValue,
     DictValue,
     InstanceDictionaryValue,
     InstanceValue,
@@ -26,7 +28,7 @@ from dynascope.capture.values import (
     is_kept_apart,
     own_dictionary,
 )
-from dynascope.guards.guard import IsSameObject
+from dynascope.guards.guard import Equals, IsSameObject
 from dynascope.guards.source import AttributeSource
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
             return slot_member(machine, value, name)
         if value.tensor is not None:
             return overriding.attribute(machine, value, name)
+        if value.cls is collections.deque and name == "maxlen":
+            return greatest_length(machine, value)
     if isinstance(value, DictValue) and name == "default_factory":
         return value.default_factory
     if isinstance(value, TupleValue) and (at := place_in_sequence(value.cls, name)) is not None:
@@ -56,13 +60,21 @@ def slot(machine: Machine, value: Value, name: str) -> Value:
     raise Break(UnsupportedAttribute(value.python_type.__name__, name))
 
 
+def greatest_length(machine: Machine, value: InstanceValue) -> Value:
+    """Of a deque."""
+    if value.object is None:
+        return value.arguments[0]
+    machine.guards.add(AttributeSource(value.source, "maxlen"), Equals(value.object.maxlen))
+    return ConstantValue(value.object.maxlen)
+
+
 def dictionary_given(machine: Machine, value: Value, name: str) -> DictValue | None:
     """The dictionary that the program gave an object (`self.__dict__ = shared`, `self.__dict__ = self`), where that holds attributes of
     this name. What other object's one from outside has is seen when the capture ends."""
     if not isinstance(value, InstanceValue) or is_kept_apart(value.cls, name):
         return None
-    if value.object is None:
-        given = value.attributes.get("__dict__")
+    given = value.attributes.get("__dict__")
+    if value.object is None or given is not None:
         return value.contents if given is value else given if isinstance(given, DictValue) else None
     return contents_of(machine, value) if is_its_own_dictionary(machine, value) else None
 
