@@ -83,7 +83,7 @@ class CompiledModule(torch.nn.Module):
         self._compile_forward()
 
     @property
-    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleVariableOverride] (object has an attribute)
+    def __class__(self) -> Any:
         """What `isinstance` asks where the type itself does not say it: libraries know our modules by torch's class (`OptimizedModule`)
         and take it apart, or compile its other methods. Where that is not loaded nobody can ask."""
         cls = type(self)
@@ -93,11 +93,11 @@ class CompiledModule(torch.nn.Module):
         made = vars(cls).get("_as_torchs")
         if made is None or made.torchs is not torchs:
             made = _AsTorchs(cls.__name__, (cls,), {"torchs": torchs, "__module__": cls.__module__, "__qualname__": cls.__qualname__})
-            cls._as_torchs = made
+            type.__setattr__(cls, "_as_torchs", made)
         return made
 
     @__class__.setter
-    def __class__(self, cls: type) -> None:
+    def __class__(self, cls: Any) -> None:
         _CLASS.__set__(self, cls)
 
     def _compile_forward(self) -> None:

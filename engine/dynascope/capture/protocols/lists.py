@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols.contents import is_deque, longest
 from dynascope.capture.values import ConstantValue, DictValue, ListValue, SetValue, SymbolicNumber, TupleValue, Value
@@ -46,7 +46,7 @@ def length(machine: Machine, value: ListValue | TupleValue | DictValue | SetValu
 def limited(machine: Machine, value: ListValue, known: Value, limit: int) -> Value:
     """How long a deque is from which what is too many falls off; that it is full, or is not, is relied on."""
     machine.guards.add(AttributeSource(value.source, "maxlen"), Equals(limit))
-    number = known.size if isinstance(known, SymbolicNumber) else known.value
+    number: Any = known.size if isinstance(known, SymbolicNumber) else machine.object_of(known)
     return known if number <= limit else ConstantValue(limit)
 
 
