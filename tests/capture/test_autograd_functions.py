@@ -639,3 +639,21 @@ def test_what_a_function_gives_as_it_came_has_the_functions_gradient(name, backe
         sum((each * torch.arange(each.numel()).reshape(each.shape)).sum() for each in results).backward()
         gradients.append(x.grad)
     assert torch.equal(*gradients)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_an_argument_comes_back_detached(mode, backend):
+    """Autograd's own view of one would be refused a change in place once gradients are on, and require grad in inference mode."""
+
+    def program(x):
+        return Itself.apply(x)
+
+    call, found = dynascope.compile(program, backend=backend), []
+    for function in (program, call, call):
+        x = torch.ones(3, requires_grad=True)
+        with mode():
+            y = function(x)
+        found.append((y.requires_grad, y._is_view(), y is x, y.data_ptr() == x.data_ptr(), y.add_(1).tolist(), x.tolist()))
+    assert found[1:] == [found[0]] * 2

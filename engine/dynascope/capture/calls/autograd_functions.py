@@ -23,7 +23,7 @@ from torch import fx
 from dynascope.autograd_functions import CustomFunction, Place
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import class_method_meaning, meaning
-from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.earlier import Earlier
 from dynascope.capture.histories import storage_of
 from dynascope.capture.metadata import can_require_grad
@@ -291,10 +291,13 @@ class Call:
     # Results
 
     def apart(self, result: Value) -> Value:
-        """Without gradients: what was called is the function, but an argument that it returns comes back as another tensor."""
+        """Without gradients: what was called is the function, but an argument that it returns comes back as another tensor, and one that
+        requires grad as a tensor that does not."""
         if is_tuple(result):
             return TupleValue(tuple(map(self.apart, map(self.machine.realize, result.items))))
         if any(result is value for value in self.given) and isinstance(result, TensorValue):
+            if requires_grad(result):
+                return apply_method(self.machine, torch.Tensor.detach, [result], {})
             return apply_function(self.machine, torch.Tensor.view_as, [result, result], {})
         return result
 
