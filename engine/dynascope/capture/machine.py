@@ -184,6 +184,8 @@ class Machine:
         """The classes that the program made, with what it put into them."""
         self.inference_steps: list[Any] = []
         """Inference modes that the program has entered or left (`calls/inference_mode.py`)."""
+        self.has_inference_tensors = False
+        """Whether one came from outside."""
         self.devices: tuple[torch.device, ...] = ()
         """Those that the program has entered (`with torch.device("cuda"):`), each until its block ends."""
         self.backward_passes: tuple[Any, ...] = ()

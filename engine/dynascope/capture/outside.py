@@ -244,6 +244,7 @@ class Outside:
             node.meta["sizes"], node.meta["strides"] = extents.sizes, extents.strides
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
+        self.machine.has_inference_tensors |= object.is_inference()
         return self.remember(object, value)
 
     def _name_of(self, source: Source) -> str:

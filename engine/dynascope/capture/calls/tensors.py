@@ -19,6 +19,7 @@ import torch
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import layouts
 from dynascope.capture.calls import (
+    inference_mode,
     known_tensors,
     late_numbers,
     late_places,
@@ -337,6 +338,8 @@ class Operation:
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
         node.meta["versions"] = (*versions, self.machine.uncounted)
+        if inference_mode.is_kept(self.machine, node, example):
+            raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is kept for a backward pass"))
         if not written:
             note_birth(node, example)
         if written or self.has_effect():
