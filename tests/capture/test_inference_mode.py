@@ -386,3 +386,25 @@ def test_inference_tensors_from_outside_are_kept_where_nothing_keeps_them():
     torch.testing.assert_close(dynascope.compile(program, backend="eager", fullgraph=True)(inference, weight), program(inference, weight))
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
         dynascope.compile(lambda x, weight: x * weight, backend="eager")(inference, weight)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("view", [lambda y: y.data[0], lambda y: y[0], lambda y: y.t(), lambda y: y.detach()[1:]])
+def test_a_view_of_an_inference_tensor_is_not_written_outside(view, backend):
+    def program(x):
+        with torch.inference_mode():
+            y = x * 2
+        view(y).add_(1)
+        return y
+
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        dynascope.compile(program, backend=backend)(torch.ones(2, 2))
+    left = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        with torch.inference_mode():
+            inference = torch.ones(2, 2)
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            compile(lambda y: view(y).add_(1))(inference)
+        left.append(inference.tolist())
+    assert left[0] == left[1]
