@@ -175,3 +175,59 @@ def test_an_error_in_a_hook_is_the_programs(backend):
     with pytest.raises(AttributeError, match="no_such_name"):
         result.sum().backward()
     assert x.grad is None
+
+
+def beside(x, weight, seen):
+    hidden, other = (x @ weight).tanh(), x.sin() * weight.sum()
+    hidden.register_hook(lambda gradient: seen.append(gradient.shape))
+    return hidden, other
+
+
+def before_a_backward(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.register_hook(lambda gradient: seen.append(gradient.shape))
+    x.sum().backward()
+    return hidden, x
+
+
+def that_nobody_reads(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.register_hook(lambda gradient: seen.append(gradient.shape))
+    return (x * 2, x.sin())
+
+
+@BACKENDS
+@pytest.mark.may_break
+@pytest.mark.parametrize("function", [beside, before_a_backward, that_nobody_reads])
+def test_a_hook_is_not_called_in_a_pass_that_does_not_come_through(function, backend):
+    """A region is one node: autograd calls the hooks on all of its results, with None where it has no gradient."""
+    found = []
+    for call in (function, dynascope.compile(function, backend=backend)):
+        seen = []
+        for _ in range(2):
+            x, weight = torch.ones(2, 3, requires_grad=True), torch.ones(3, 3, requires_grad=True)
+            results = call(x, weight, seen)
+            results[1].sum().backward(retain_graph=True)
+            seen += [x.grad.clone(), weight.grad is None]
+            results[0].sum().backward()
+            seen += [x.grad, weight.grad]
+        found.append(seen)
+    torch.testing.assert_close(found[1], found[0])
+
+
+@BACKENDS
+def test_a_hook_on_a_parameter_is_not_called_in_a_pass_that_does_not_lead_to_it(backend):
+    """As clipping hooks on all parameters of a model are, whose loss is of one of its heads."""
+    found = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        first, second, seen = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True), []
+        first.register_hook(lambda gradient: gradient.clamp(max=0.5))
+        handle = second.register_hook(lambda gradient, seen=seen: seen.append(gradient.shape) or gradient * 2)
+        call = compile(lambda x, first=first, second=second: ((x * first).sin(), (x * second).cos()))
+        for at in (0, 1, 0, 1):
+            call(torch.ones(3))[at].sum().backward()
+            seen += [first.grad.clone(), None if second.grad is None else second.grad.clone()]
+        handle.remove()
+        call(torch.ones(3))[1].sum().backward()
+        found.append([*seen, second.grad])
+    torch.testing.assert_close(found[1], found[0])

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from dynascope.autograd_functions import register_where_reached
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.histories import function_of
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute, UnrebuildableValue
 from dynascope.capture.signals import Break
@@ -40,6 +42,12 @@ def register_hook(machine: Machine, arguments: Arguments, keywords: Keywords) ->
     return hooked(machine, torch.Tensor.register_hook, arguments, keywords)
 
 
+def is_called_always(tensor: TensorValue) -> bool:
+    """Of an operator with several results autograd calls the hooks on each in every pass."""
+    function = function_of(tensor.example)
+    return function is not None and len(function._input_metadata) > 1
+
+
 @meaning(torch.Tensor.register_post_accumulate_grad_hook)
 def register_post_accumulate_grad_hook(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return hooked(machine, torch.Tensor.register_post_accumulate_grad_hook, arguments, keywords)
@@ -60,6 +68,8 @@ def hooked(machine: Machine, register: Callable[..., Any], arguments: Arguments,
         raise Break(TensorAttribute(name))
     if name != "register_hook" and not tensor.example.is_leaf:
         raise Break(TensorAttribute(name))
+    if name == "register_hook" and not is_called_always(tensor):
+        register = register_where_reached
     do_afterwards(machine, register, tensor, hook)
     return HandleValue()
 
