@@ -231,3 +231,18 @@ def test_a_hook_on_a_parameter_is_not_called_in_a_pass_that_does_not_lead_to_it(
         call(torch.ones(3))[1].sum().backward()
         found.append([*seen, second.grad])
     torch.testing.assert_close(found[1], found[0])
+
+
+@BACKENDS
+def test_what_autograd_says_of_a_hook_names_it(backend):
+    def program(x):
+        hidden = x * 2
+        hidden.register_hook(widened)
+        return hidden
+
+    def widened(gradient):
+        return gradient.double()
+
+    result = dynascope.compile(program, backend=backend)(torch.ones(3, requires_grad=True))
+    with pytest.raises(RuntimeError, match="hook 'widened' has changed the type"):
+        result.sum().backward()

@@ -14,12 +14,16 @@ import torch
 
 
 class WhereReached:
-    """A hook that is not called with None."""
+    """A hook that is not called with None. Autograd's errors name it as the program does."""
 
     __slots__ = ("hook",)
 
     def __init__(self, hook: Callable[[torch.Tensor], Any]) -> None:
         self.hook = hook
+
+    @property
+    def __name__(self) -> str:
+        return self.hook.__name__
 
     def __call__(self, gradient: torch.Tensor | None) -> Any:
         return None if gradient is None else self.hook(gradient)
