@@ -246,3 +246,29 @@ def test_what_autograd_says_of_a_hook_names_it(backend):
     result = dynascope.compile(program, backend=backend)(torch.ones(3, requires_grad=True))
     with pytest.raises(RuntimeError, match="hook 'widened' has changed the type"):
         result.sum().backward()
+
+
+@BACKENDS
+def test_whether_an_input_is_a_leaf_is_relied_on(backend):
+    """Of a leaf `retain_grad` does nothing, and of other tensors it keeps the gradient; other hooks are refused of these."""
+
+    def keeps(x):
+        x.retain_grad()
+        return x * 2
+
+    def program(x):
+        x.register_post_accumulate_grad_hook(seen.append)
+        return x * 2
+
+    call = dynascope.compile(keeps, backend=backend)
+    for make in (lambda leaf: leaf, lambda leaf: leaf * 1, lambda leaf: leaf[:], lambda leaf: leaf):
+        given = make(torch.ones(3, requires_grad=True))
+        call(given).sum().backward()
+        assert given.grad.tolist() == [2, 2, 2]
+    seen, call = [], dynascope.compile(program, backend=backend)
+    call(torch.ones(3, requires_grad=True)).sum().backward()
+    assert len(seen) == 1
+    with dynascope.expected("tensor-attribute", required=False), pytest.raises(RuntimeError, match="non-leaf") as caught:
+        call(torch.ones(3, requires_grad=True) * 1)
+    lines = [entry.lineno + 1 for entry in caught.traceback if entry.name == "program"]
+    assert lines == [program.__code__.co_firstlineno + 1]

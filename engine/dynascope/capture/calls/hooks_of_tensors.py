@@ -22,6 +22,7 @@ from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute, UnrebuildableValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NONE, TensorValue, Value
+from dynascope.guards.tensor_guard import LeafIs
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -81,6 +82,8 @@ def differentiable(machine: Machine, value: Value, name: str) -> TensorValue:
         raise Break(TensorAttribute(name))
     if tensor.object is None and (tensor.example._is_view() or tensor.example.is_leaf):
         raise Break(TensorAttribute(name))
+    if tensor.object is not None:
+        machine.guards.add(tensor.source, LeafIs(tensor.object.is_leaf))
     return tensor
 
 
