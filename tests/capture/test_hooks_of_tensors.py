@@ -272,3 +272,35 @@ def test_whether_an_input_is_a_leaf_is_relied_on(backend):
         call(torch.ones(3, requires_grad=True) * 1)
     lines = [entry.lineno + 1 for entry in caught.traceback if entry.name == "program"]
     assert lines == [program.__code__.co_firstlineno + 1]
+
+
+@BACKENDS
+def test_a_hook_for_what_was_accumulated_is_not_called_where_nothing_was(backend):
+    """As optimizers that step in the backward pass: of a model with two heads, whose loss is of one."""
+    found = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        shared, first, second = (torch.ones(3, requires_grad=True) for _ in range(3))
+        seen = []
+        for name, leaf in (("shared", shared), ("first", first), ("second", second)):
+            leaf.register_post_accumulate_grad_hook(lambda leaf, name=name, seen=seen: seen.append((name, leaf.grad.sum().item())))
+        call = compile(lambda x, a=shared, b=first, c=second: ((x * a * b).sum(), (x * a * c).sum()))
+        for chosen in ((0,), (1,), (0, 1), (0,)):
+            results = call(torch.ones(3))
+            sum(results[at] for at in chosen).backward()
+            (first * 2).sum().backward()
+        found.append(sorted(seen))
+    assert found[0] == found[1]
+
+
+@BACKENDS
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_a_hook_for_several_gradients_is_called_once(mode, backend):
+    found = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        first, second, seen = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True), []
+        torch.autograd.graph.register_multi_grad_hook((first, second), lambda given, seen=seen: seen.append(str(given)), mode=mode)
+        call = compile(lambda x, a=first, b=second: ((x * a).sum(), (x * b).sum()))
+        for at in (0, 1, 0):
+            call(torch.ones(3))[at].backward()
+        found.append(seen)
+    assert found[0] == found[1]
