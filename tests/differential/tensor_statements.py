@@ -103,7 +103,7 @@ HOOKS = (
 )  # fmt: skip
 MODULE_HOOKS = (
     "m.first.register_forward_hook(lambda module, given, result: result * 2)", "m.first.register_forward_hook(lambda module, given, result: log.append(result.shape))",
-    "m.norm.register_forward_pre_hook(lambda module, given: (given[0] + 1,))", "m.norm.register_full_backward_hook(lambda module, inner, outer: (inner[0] * 2,))",
+    "m.norm.register_forward_pre_hook(lambda module, given: (given[0] + 1,))", "m.norm.register_full_backward_hook(lambda module, inner, outer: None if inner[0] is None else (inner[0] * 2,))",
     "m.first.register_full_backward_pre_hook(lambda module, outer: (outer[0] * 0.5,))", "m.norm.register_full_backward_hook(lambda module, inner, outer: log.append(outer[0].sum()))",
     "handle = m.norm.register_forward_hook(lambda module, given, result: result + 1); {r} = m.norm({x}); handle.remove()",
     "m.first.weight.register_hook(lambda gradient: gradient * 0.5)", "m.scale.register_post_accumulate_grad_hook(lambda leaf: log.append(leaf.grad))",
