@@ -6,6 +6,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py sizes --seconds 60                                    two sizes change from call to call (sizes-kernels)
     python bench/campaign.py shapes --seconds 60                                   numbers and shapes that lead each other (shapes-kernels)
     python bench/campaign.py autograd --seconds 60                                 custom functions, gradients inside (autograd-kernels)
+    python bench/campaign.py hooks --seconds 60                                    hooks, writes past autograd, inference (hooks-kernels)
     python bench/campaign.py late-kernels --seconds 60                             numbers out of tensors, sizes that depend on data
     python bench/campaign.py triton --seconds 60                                   kernels for a GPU built too, without one; needs Triton
     python bench/campaign.py interpreted --seconds 60                              these run too, in Triton's interpreter
@@ -44,6 +45,8 @@ WAYS = {
     "shapes-kernels": ("dynascope", "cpu"),
     "autograd": ("eager", "cpu"),
     "autograd-kernels": ("dynascope", "cpu"),
+    "hooks": ("eager", "cpu"),
+    "hooks-kernels": ("dynascope", "cpu"),
     "late-kernels": ("dynascope", "cpu"),
     "gpu": ("dynascope", "cuda"),
     "triton": ("dynascope", "cpu"),
@@ -227,9 +230,9 @@ class Worker:
     def of_tensors(self, seed: int) -> tuple[str, str]:
         import dynascope
         from shrinking import shrink
-        from tensor_programs import of_varying_sizes, random_program, with_autograd, with_late_numbers
+        from tensor_programs import of_varying_sizes, random_program, with_autograd, with_hooks, with_late_numbers
 
-        ways = {"sizes": of_varying_sizes, "autograd": with_autograd, "late": with_late_numbers}
+        ways = {"sizes": of_varying_sizes, "autograd": with_autograd, "hooks": with_hooks, "late": with_late_numbers}
         write = ways.get(self.way.partition("-")[0], random_program)
         program = write(seed)
         failure = self.fails(program)

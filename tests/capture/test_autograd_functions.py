@@ -1,5 +1,7 @@
 """Custom functions of autograd (`torch.autograd.Function`) are part of a graph: results, gradients and what they print stay."""
 
+import enum
+
 import dynascope
 import pytest
 import torch
@@ -639,3 +641,110 @@ def test_what_a_function_gives_as_it_came_has_the_functions_gradient(name, backe
         sum((each * torch.arange(each.numel()).reshape(each.shape)).sum() for each in results).backward()
         gradients.append(x.grad)
     assert torch.equal(*gradients)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_an_argument_comes_back_detached(mode, backend):
+    """Autograd's own view of one would be refused a change in place once gradients are on, and require grad in inference mode."""
+
+    def program(x):
+        return Itself.apply(x)
+
+    call, found = dynascope.compile(program, backend=backend), []
+    for function in (program, call, call):
+        x = torch.ones(3, requires_grad=True)
+        with mode():
+            y = function(x)
+        found.append((y.requires_grad, y._is_view(), y is x, y.data_ptr() == x.data_ptr(), y.add_(1).tolist(), x.tolist()))
+    assert found[1:] == [found[0]] * 2
+
+
+class Setting:
+    def __init__(self):
+        self.scale, self.steps = 2.0, [1.0]
+
+
+class FrozenMode(enum.Enum):
+    HALF = 0.5
+
+
+SETTING, STEPS, RATE = Setting(), {"size": 3.0}, 4.0
+
+
+class ReadsAttribute(Function):
+    @staticmethod
+    def forward(ctx, x, setting):
+        ctx.setting = setting
+        return x * setting.scale
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.setting.scale, None
+
+
+class ReadsItem(Function):
+    @staticmethod
+    def forward(ctx, x, setting):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * STEPS["size"], None
+
+
+class AsksForLength(Function):
+    @staticmethod
+    def forward(ctx, x, setting):
+        ctx.steps = setting.steps
+        return x * len(setting.steps)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * len(ctx.steps), None
+
+
+class ReadsNames(Function):
+    """What the forward pass put on the context, what cannot change, and a name."""
+
+    @staticmethod
+    def forward(ctx, x, setting):
+        ctx.scale, ctx.mode, ctx.made = setting.scale, FrozenMode.HALF, {"by": [1, 2]}
+        return x * ctx.scale
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.scale * ctx.mode.value * ctx.made["by"][1] * RATE, None
+
+
+def gradients_with_changes_between(call):
+    found = []
+    for _ in range(3):
+        x, setting = torch.ones(3, requires_grad=True), Setting()
+        y = call(x, setting)
+        setting.scale += 1
+        setting.steps.append(2.0)
+        STEPS["size"] += 1
+        y.sum().backward()
+        found.append(x.grad.tolist())
+    STEPS["size"] = 3.0
+    return found
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("function", [ReadsAttribute, ReadsItem, AsksForLength])
+def test_a_backward_pass_reads_objects_as_they_are_then(function, backend):
+    def program(x, setting):
+        return function.apply(x, setting)
+
+    assert gradients_with_changes_between(dynascope.compile(program, backend=backend)) == gradients_with_changes_between(program)
+
+
+def test_a_backward_pass_that_reads_what_cannot_change_is_part_of_the_graph():
+    def program(x, setting):
+        return ReadsNames.apply(x, setting)
+
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    assert gradients_with_changes_between(call) == gradients_with_changes_between(program)

@@ -175,3 +175,132 @@ def test_an_error_in_a_hook_is_the_programs(backend):
     with pytest.raises(AttributeError, match="no_such_name"):
         result.sum().backward()
     assert x.grad is None
+
+
+def beside(x, weight, seen):
+    hidden, other = (x @ weight).tanh(), x.sin() * weight.sum()
+    hidden.register_hook(lambda gradient: seen.append(gradient.shape))
+    return hidden, other
+
+
+def before_a_backward(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.register_hook(lambda gradient: seen.append(gradient.shape))
+    x.sum().backward()
+    return hidden, x
+
+
+def that_nobody_reads(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.register_hook(lambda gradient: seen.append(gradient.shape))
+    return (x * 2, x.sin())
+
+
+@BACKENDS
+@pytest.mark.may_break
+@pytest.mark.parametrize("function", [beside, before_a_backward, that_nobody_reads])
+def test_a_hook_is_not_called_in_a_pass_that_does_not_come_through(function, backend):
+    """A region is one node: autograd calls the hooks on all of its results, with None where it has no gradient."""
+    found = []
+    for call in (function, dynascope.compile(function, backend=backend)):
+        seen = []
+        for _ in range(2):
+            x, weight = torch.ones(2, 3, requires_grad=True), torch.ones(3, 3, requires_grad=True)
+            results = call(x, weight, seen)
+            results[1].sum().backward(retain_graph=True)
+            seen += [x.grad.clone(), weight.grad is None]
+            results[0].sum().backward()
+            seen += [x.grad, weight.grad]
+        found.append(seen)
+    torch.testing.assert_close(found[1], found[0])
+
+
+@BACKENDS
+def test_a_hook_on_a_parameter_is_not_called_in_a_pass_that_does_not_lead_to_it(backend):
+    """As clipping hooks on all parameters of a model are, whose loss is of one of its heads."""
+    found = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        first, second, seen = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True), []
+        first.register_hook(lambda gradient: gradient.clamp(max=0.5))
+        handle = second.register_hook(lambda gradient, seen=seen: seen.append(gradient.shape) or gradient * 2)
+        call = compile(lambda x, first=first, second=second: ((x * first).sin(), (x * second).cos()))
+        for at in (0, 1, 0, 1):
+            call(torch.ones(3))[at].sum().backward()
+            seen += [first.grad.clone(), None if second.grad is None else second.grad.clone()]
+        handle.remove()
+        call(torch.ones(3))[1].sum().backward()
+        found.append([*seen, second.grad])
+    torch.testing.assert_close(found[1], found[0])
+
+
+@BACKENDS
+def test_what_autograd_says_of_a_hook_names_it(backend):
+    def program(x):
+        hidden = x * 2
+        hidden.register_hook(widened)
+        return hidden
+
+    def widened(gradient):
+        return gradient.double()
+
+    result = dynascope.compile(program, backend=backend)(torch.ones(3, requires_grad=True))
+    with pytest.raises(RuntimeError, match="hook 'widened' has changed the type"):
+        result.sum().backward()
+
+
+@BACKENDS
+def test_whether_an_input_is_a_leaf_is_relied_on(backend):
+    """Of a leaf `retain_grad` does nothing, and of other tensors it keeps the gradient; other hooks are refused of these."""
+
+    def keeps(x):
+        x.retain_grad()
+        return x * 2
+
+    def program(x):
+        x.register_post_accumulate_grad_hook(seen.append)
+        return x * 2
+
+    call = dynascope.compile(keeps, backend=backend)
+    for make in (lambda leaf: leaf, lambda leaf: leaf * 1, lambda leaf: leaf[:], lambda leaf: leaf):
+        given = make(torch.ones(3, requires_grad=True))
+        call(given).sum().backward()
+        assert given.grad.tolist() == [2, 2, 2]
+    seen, call = [], dynascope.compile(program, backend=backend)
+    call(torch.ones(3, requires_grad=True)).sum().backward()
+    assert len(seen) == 1
+    with dynascope.expected("tensor-attribute", required=False), pytest.raises(RuntimeError, match="non-leaf") as caught:
+        call(torch.ones(3, requires_grad=True) * 1)
+    lines = [entry.lineno + 1 for entry in caught.traceback if entry.name == "program"]
+    assert lines == [program.__code__.co_firstlineno + 1]
+
+
+@BACKENDS
+def test_a_hook_for_what_was_accumulated_is_not_called_where_nothing_was(backend):
+    """As optimizers that step in the backward pass: of a model with two heads, whose loss is of one."""
+    found = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        shared, first, second = (torch.ones(3, requires_grad=True) for _ in range(3))
+        seen = []
+        for name, leaf in (("shared", shared), ("first", first), ("second", second)):
+            leaf.register_post_accumulate_grad_hook(lambda leaf, name=name, seen=seen: seen.append((name, leaf.grad.sum().item())))
+        call = compile(lambda x, a=shared, b=first, c=second: ((x * a * b).sum(), (x * a * c).sum()))
+        for chosen in ((0,), (1,), (0, 1), (0,)):
+            results = call(torch.ones(3))
+            sum(results[at] for at in chosen).backward()
+            (first * 2).sum().backward()
+        found.append(sorted(seen))
+    assert found[0] == found[1]
+
+
+@BACKENDS
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_a_hook_for_several_gradients_is_called_once(mode, backend):
+    found = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        first, second, seen = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True), []
+        torch.autograd.graph.register_multi_grad_hook((first, second), lambda given, seen=seen: seen.append(str(given)), mode=mode)
+        call = compile(lambda x, a=first, b=second: ((x * a).sum(), (x * b).sum()))
+        for at in (0, 1, 0):
+            call(torch.ones(3))[at].backward()
+        found.append(seen)
+    assert found[0] == found[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dynascope
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 LAYERS = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -330,3 +331,80 @@ def test_a_leaf_made_in_the_mode_gets_its_gradient_outside(leaves):
     (results[-1] * 2).sum().backward()
     assert results[0].requires_grad
     assert results[0].grad.tolist() == [2.0] * 3
+
+
+def kept_by_what_nobody_reads(x, weight):
+    with torch.inference_mode():
+        y = x * 2
+    y * weight
+    return x * weight
+
+
+def kept_by_a_view_that_nobody_reads(x, weight):
+    with torch.inference_mode():
+        y = x * 2
+    y.t() @ weight.t()
+    return x * weight
+
+
+def kept_by_a_checkpoint(x, weight):
+    with torch.inference_mode():
+        y = x * 2
+        with torch.inference_mode(False):
+            torch.utils.checkpoint.checkpoint(torch.sin, y, use_reentrant=False)
+    return x * weight
+
+
+def checkpointed_behind_a_break(x, weight):
+    with torch.inference_mode():
+        y = x * 2
+    print(y.sum())
+    torch.utils.checkpoint.checkpoint(torch.sin, y, use_reentrant=False)
+    return x * weight
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize(
+    "program", [kept_by_what_nobody_reads, kept_by_a_view_that_nobody_reads, kept_by_a_checkpoint, checkpointed_behind_a_break]
+)
+def test_what_autograd_refuses_to_keep_is_refused_though_nobody_reads_the_result(program, backend):
+    call = dynascope.compile(program, backend=backend)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            call(torch.ones(2, 2), torch.ones(2, 2, requires_grad=True))
+
+
+def test_inference_tensors_from_outside_are_kept_where_nothing_keeps_them():
+    with torch.inference_mode():
+        inference = torch.ones(2, 2)
+    weight = torch.ones(2, 2, requires_grad=True)
+
+    def program(x, weight):
+        return (x + weight) * 2
+
+    torch.testing.assert_close(dynascope.compile(program, backend="eager", fullgraph=True)(inference, weight), program(inference, weight))
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+        dynascope.compile(lambda x, weight: x * weight, backend="eager")(inference, weight)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("view", [lambda y: y.data[0], lambda y: y[0], lambda y: y.t(), lambda y: y.detach()[1:]])
+def test_a_view_of_an_inference_tensor_is_not_written_outside(view, backend):
+    def program(x):
+        with torch.inference_mode():
+            y = x * 2
+        view(y).add_(1)
+        return y
+
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        dynascope.compile(program, backend=backend)(torch.ones(2, 2))
+    left = []
+    for compile in (lambda function: function, lambda function: dynascope.compile(function, backend=backend)):
+        with torch.inference_mode():
+            inference = torch.ones(2, 2)
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            compile(lambda y: view(y).add_(1))(inference)
+        left.append(inference.tolist())
+    assert left[0] == left[1]

@@ -136,3 +136,26 @@ def test_a_key_error_holds_what_python_puts_into_it(kind, key):
 
     x = torch.ones(2)
     assert dynascope.compile(program)(x, kind(a=1), KEYS[key])[1] == program(x, kind(a=1), KEYS[key])[1]
+
+
+@pytest.mark.may_break
+def test_defaults_that_are_taken_away_are_missed():
+    """The guards ask for them as what they were, and do not fail with an error of their own."""
+
+    def scaled(x, by=2, *, plus=1):
+        return x * by + plus
+
+    def program(x):
+        return scaled(x)
+
+    call, x = dynascope.compile(program, backend="eager"), torch.ones(2)
+    for defaults, named in (((2,), {"plus": 1}), (None, {"plus": 1}), ((5,), {"plus": 1}), ((5,), None), ((5,), {"plus": 2}), ((5,), {})):
+        scaled.__defaults__, scaled.__kwdefaults__ = defaults, named
+        if defaults and named:
+            assert torch.equal(call(x), program(x))
+            continue
+        with pytest.raises(TypeError) as ours:
+            call(x)
+        with pytest.raises(TypeError) as theirs:
+            program(x)
+        assert str(ours.value) == str(theirs.value)

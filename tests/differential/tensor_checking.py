@@ -22,6 +22,7 @@ import torch
 from comparing import memory_of, same_layout
 from dynascope.command.explain import codes
 from tensor_programs import Call, Program
+from torch.utils.hooks import RemovableHandle
 
 DEFECTS = ("internal-failure", "engine-error", "guard-raises", "guard-fails-at-once", "kernel-generation-failed",
            "compilation-failed", "kernels-not-built", "backend-failed")  # fmt: skip
@@ -271,7 +272,7 @@ def _collect(found: dict[str, torch.Tensor], facts: dict[str, Any], name: str, v
             _collect(found, facts, f"{name}[{key}]", each)
         facts[f"{name} length"] = (type(value), len(value))
     else:
-        facts[name] = value
+        facts[name] = type(value) if isinstance(value, RemovableHandle) else value
 
 
 def _compare(where: str, ours: Seen, theirs: Seen, exact: Seen, is_lowered: bool, nudged: dict | None = None) -> None:

@@ -94,6 +94,74 @@ class Product(torch.autograd.Function):
         return (gradient * y * ctx.scale if ctx.needs_input_grad[0] else None), (gradient * ctx.x).clamp(-3, 3), None
 
 
+class Rounded(torch.autograd.Function):
+    """A gradient that passes by what the forward pass does; arguments that are kept as attributes."""
+
+    @staticmethod
+    def forward(x, steps):
+        return (x * steps).floor() / steps
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, ctx.steps = inputs
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.steps, None
+
+
+class Split(torch.autograd.Function):
+    """Two results of one operand; gradients of what nobody reads are there as zeros."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x + y, x * y
+
+    @staticmethod
+    def backward(ctx, of_sum, of_product):
+        x, y = ctx.saved_tensors
+        return of_sum + of_product * y, of_sum + of_product * x
+
+
+class Alone(torch.autograd.Function):
+    """Differentiates inside, as a function that keeps its operand and computes again does."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.tanh()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        with torch.enable_grad():
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            return torch.autograd.grad(x.tanh() * 2, x, gradient)[0]
+
+
+class Itself(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
+class Written(torch.autograd.Function):
+    """Changes its operand in place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
 class Holder:
     pass
 
@@ -163,19 +231,24 @@ SIZES = (0, 1, 1, 2, 3, 3, 4, 4, 5, 6)
 
 def with_autograd(seed: int) -> Program:
     """A program that differentiates inside, with custom functions and checkpoints."""
-    return random_program(seed, has_autograd=True)
+    return random_program(seed, "autograd")
 
 
 def with_late_numbers(seed: int) -> Program:
     """A program that asks tensors for numbers, and how many of their elements qualify."""
-    return random_program(seed, has_late=True)
+    return random_program(seed, "late")
 
 
-def random_program(seed: int, has_autograd: bool = False, has_late: bool = False) -> Program:
+def with_hooks(seed: int) -> Program:
+    """A program with hooks of tensors and modules, writes past autograd, custom functions of all sorts, and parts in inference mode."""
+    return random_program(seed, "hooks")
+
+
+def random_program(seed: int, about: str = "") -> Program:
     choose = random.Random(seed)
     rows, width = choose.choice(SIZES), choose.choice(SIZES[1:])
     inputs = tuple(_inputs(choose))
-    writer = _Writer(choose, inputs, (rows, width), has_autograd, has_late)
+    writer = _Writer(choose, inputs, (rows, width), about)
     for _ in range(choose.randint(3, 11)):
         writer.statement(depth=0)
     results = tuple(choose.sample(writer.tensors[-6:], min(len(writer.tensors), choose.randint(1, 4))))
@@ -250,10 +323,8 @@ def _calls(choose: random.Random, rows: int):
 class _Writer:
     """Statements so far, and eager's values after them."""
 
-    def __init__(
-        self, choose: random.Random, inputs: tuple[tuple[str, str], ...], sizes: tuple[int, int], has_autograd: bool, has_late: bool
-    ) -> None:
-        self.choose, self.has_autograd, self.has_late = choose, has_autograd, has_late
+    def __init__(self, choose: random.Random, inputs: tuple[tuple[str, str], ...], sizes: tuple[int, int], about: str) -> None:
+        self.choose, self.about = choose, about
         self.space: dict[str, Any] = dict(zip("RC", sizes, strict=True))
         exec(HEAD, self.space)
         for name, expression in inputs:
@@ -270,14 +341,14 @@ class _Writer:
             self.block(depth)
             return
         for _ in range(8):
-            kind = statements.of_kind(self.choose, self.has_net, self.has_autograd, self.has_late)
+            kind = statements.of_kind(self.choose, self.has_net, self.about)
             line = self.filled(self.choose.choice(kind))
             if self.runs(line):
                 self.lines.append("    " * depth + line)
                 return
 
     def block(self, depth: int) -> None:
-        head, *others = self.choose.choice(statements.BLOCKS)
+        head, *others = self.choose.choice(statements.blocks(self.about))
         for each in (head, *others):
             known = set(self.tensors)
             before = len(self.lines)
@@ -303,6 +374,9 @@ class _Writer:
     def runs(self, line: str) -> bool:
         """Whether eager takes the statement; its values are then part of what the next ones see."""
         space = dict(self.space)
+        hooked = space.get(line.partition(".")[0].partition(" = ")[2] or line.partition(".")[0])
+        if ".register_hook" in line and isinstance(hooked, torch.Tensor) and hooked._is_view():
+            return False  # torch dies of hooks on views of leaves that were written without gradients
         try:
             exec(line, space)
         except Exception:

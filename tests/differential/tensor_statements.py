@@ -89,13 +89,63 @@ RAISES = (
 )  # fmt: skip
 
 
-def of_kind(choose: random.Random, has_net: bool, has_autograd: bool, has_late: bool = False) -> tuple[str, ...]:
+HOOKS = (
+    "{x}.register_hook(lambda gradient: gradient * 2)", "{x}.register_hook(lambda gradient: log.append(gradient.sum()))",
+    "{x}.register_hook(lambda gradient: log.append(gradient.shape))", "{x}.register_hook(lambda gradient: gradient.clamp(-1, 1))",
+    "{x}.register_hook(lambda gradient, other={y}: gradient * other.detach())", "{x}.register_hook(lambda gradient: gradient * n)",
+    "handle = {x}.register_hook(lambda gradient: gradient + 1); handle.remove()", "holder.handle = {x}.register_hook(lambda gradient: gradient + 1)",
+    "holder.handle.remove()", "{x}.register_hook(lambda gradient: setattr(holder, 'gradient', gradient))", "log.append(holder.gradient)",
+    "{x}.register_post_accumulate_grad_hook(lambda leaf: log.append(leaf.grad.sum()))", "{x}.retain_grad()", "{r} = {x}.grad", "log.append({x}.grad)",
+    "{x}.register_post_accumulate_grad_hook(lambda leaf: setattr(leaf, 'grad', None))", "log.append({x}.retains_grad)",
+    "({x} * {y}).sum().backward(retain_graph=True)", "{x}.sum().backward(retain_graph=True)", "{x}.sin().sum().backward()", "{x}.mean().backward(inputs=[{y}])",
+    "{r} = torch.autograd.grad({x}.sum(), [{y}], retain_graph=True)[0]", "{r} = torch.autograd.grad(({x} * {x}).sum(), {x}, retain_graph=True)[0]",
+    "torch.autograd.backward([{x}.sum(), {y}.mean()])", "{x}.grad = None", "{x}.grad.zero_()",
+)  # fmt: skip
+MODULE_HOOKS = (
+    "m.first.register_forward_hook(lambda module, given, result: result * 2)", "m.first.register_forward_hook(lambda module, given, result: log.append(result.shape))",
+    "m.norm.register_forward_pre_hook(lambda module, given: (given[0] + 1,))", "m.norm.register_full_backward_hook(lambda module, inner, outer: None if inner[0] is None else (inner[0] * 2,))",
+    "m.first.register_full_backward_pre_hook(lambda module, outer: (outer[0] * 0.5,))", "m.norm.register_full_backward_hook(lambda module, inner, outer: log.append(outer[0].sum()))",
+    "handle = m.norm.register_forward_hook(lambda module, given, result: result + 1); {r} = m.norm({x}); handle.remove()",
+    "m.first.weight.register_hook(lambda gradient: gradient * 0.5)", "m.scale.register_post_accumulate_grad_hook(lambda leaf: log.append(leaf.grad))",
+    "m.first.weight.data.mul_(0.9)", "m.norm.weight.data.fill_(0.5)", "m.scale.data = m.scale.data * 2", "m.norm.bias.data.add_(m.frozen[0])", "m.first._forward_hooks.clear()",
+)  # fmt: skip
+# torch itself dies where a result of an operator is given other memory and then hooks.
+DATA = (
+    "{x}.data.mul_(0.5)", "{x}.data[0] = {c}", "if {x}.is_leaf: {x}.data = {y}.data", "if {x}.is_leaf: {x}.data = {x}.data * 2", "{r} = {x}.data", "{r} = {x}.data.view(-1)", "{x}.data.add_({y}.data)",
+    "if {x}.is_leaf and {y}.is_leaf: {x}.data, {y}.data = {y}.data, {x}.data", "{x}.data.copy_({y})", "{x}.detach().mul_(2)", "{r} = {x}.data.requires_grad_()", "{x}.data -= 0.5 * {y}.detach()",
+    "{x}.data.zero_()", "{x}.detach()[..., 0] = {c}", "{r} = {x}.detach(); {r}.add_(1)", "{r} = {x}.clone(); {r}.data.mul_(2)", "{x}.detach_()",
+    "{r} = {x} * 1; {r}.data[..., -1] = 2", "{r} = {x}.data * {y}", "log.append({x}.data._version)", "{x}.data.t().add_(1)", "{x}.data.unsqueeze_(0)",
+)  # fmt: skip
+CUSTOM = (
+    "{r} = Doubled.apply({x})", "{r} = Rounded.apply({x}, n)", "{r} = Rounded.apply({x}, 4)", "{r} = Split.apply({x}, {y})[0]", "{r} = Split.apply({x}, {y})[1]",
+    "{r} = sum(Split.apply({x}, {y}))", "{r} = Alone.apply({x})", "{r} = Itself.apply({x})", "{r} = Itself.apply({x}) * 2", "{r} = Written.apply({x} * 1)",
+    "{r} = Written.apply({x})", "{r} = Doubled.apply(Rounded.apply({x}, 2))", "{r} = checkpoint(Doubled.apply, {x}, use_reentrant=False)", "{r}, mask = Product.apply({x}, {y}, n)",
+    "{r} = Doubled.apply({x}[0])", "{r} = Split.apply({x}, {x})[1]",
+)  # fmt: skip
+INFERENCE_BLOCKS = (
+    ("with torch.inference_mode():",), ("with torch.inference_mode():",), ("with torch.inference_mode(flag):",), ("with torch.inference_mode(False):",),
+    ("with torch.set_grad_enabled(flag):",), ("with torch.autograd.graph.save_on_cpu():",), ("with torch.random.fork_rng(devices=[]):",),
+)  # fmt: skip
+MORE = {
+    "": (),
+    "autograd": ((AUTOGRAD, 45),),
+    "late": ((LATE, 60),),
+    "hooks": ((HOOKS, 45), (DATA, 25), (CUSTOM, 30)),
+}
+"""What programs about something have beside the rest, with weights."""
+
+
+def of_kind(choose: random.Random, has_net: bool, about: str = "") -> tuple[str, ...]:
     """The statements of a kind that is drawn by its weight."""
     kinds = [(EXPRESSIONS, 55), (WRITES, 14), (CREATIONS, 5), (RANDOM, 5), (EFFECTS, 9), (RAISES, 2)]
     if has_net:
         kinds.append((NETWORK, 20))
-    if has_autograd:
-        kinds.append((AUTOGRAD, 45))
-    if has_late:
-        kinds.append((LATE, 60))
+        if about == "hooks":
+            kinds.append((MODULE_HOOKS, 15))
+    kinds += MORE[about]
     return choose.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]
+
+
+def blocks(about: str = "") -> tuple[tuple[str, ...], ...]:
+    """The heads of blocks, each with those that may follow it."""
+    return (*BLOCKS, *INFERENCE_BLOCKS) if about == "hooks" else BLOCKS

@@ -53,3 +53,44 @@ def test_program(name: str, layout: str, backend: str, dtype: torch.dtype) -> No
 def bits(result) -> list:
     values = result if isinstance(result, tuple) else (result,)
     return [(v.is_conj(), v.is_neg()) for v in values if isinstance(v, torch.Tensor)]
+
+
+LAZY = {
+    "conjugate of a result": lambda z: (z * 1).conj(),
+    "conjugate of a leaf": lambda z: z.conj(),
+    "negative": lambda z: torch._neg_view(z * 1),
+    "negative imaginary part": lambda z: (z * 1).conj().imag,
+    "part of a conjugate": lambda z: (z * 1).conj()[1:],
+}
+
+
+def asked_and_computed(z: torch.Tensor) -> tuple:
+    return z.is_leaf, z.requires_grad, z * 2, z.abs().sum()
+
+
+def written_itself(z: torch.Tensor) -> tuple:
+    z.mul_(2)
+    return z, z.abs().sum()
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", pytest.param("dynascope", marks=pytest.mark.compiler)])
+@pytest.mark.parametrize("program", [asked_and_computed, written_itself])
+@pytest.mark.parametrize("name", LAZY)
+def test_one_with_a_history_comes_from_outside(name: str, program, backend: str) -> None:
+    """As behind a break: the capture failed with an error of its own, because what stood for it could not be written."""
+    seen = []
+    for function in (program, dynascope.compile(program, backend=backend)):
+        z = torch.randn(3, 4, dtype=torch.complex64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        try:
+            results = function(LAZY[name](z))
+            results[-1].backward()
+        except RuntimeError as error:
+            seen.append(str(error))
+            continue
+        seen.append([each if isinstance(each, bool) else torch.view_as_real(each.resolve_conj().detach() + 0j) for each in results])
+        seen[-1].append(torch.view_as_real(z.grad.resolve_conj()))
+    if isinstance(seen[0], str):
+        assert seen[1] == seen[0]
+    else:
+        torch.testing.assert_close(seen[1], seen[0])

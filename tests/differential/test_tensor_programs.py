@@ -3,7 +3,7 @@
 import pytest
 from shrinking import shrink
 from tensor_checking import Different, check
-from tensor_programs import Program, of_varying_sizes, random_program, with_autograd, with_late_numbers
+from tensor_programs import Program, of_varying_sizes, random_program, with_autograd, with_hooks, with_late_numbers
 
 FIRST = 0
 """Seeds are fixed: the gate does not fail by chance. A failure names its seed, and its program stands in the message."""
@@ -68,6 +68,16 @@ def test_capture_of_autograd_inside(part, tmp_path):
 @pytest.mark.compiler
 def test_kernels_of_autograd_inside(tmp_path):
     run([*range(100, 106), 202], tmp_path, "dynascope", with_autograd)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_capture_of_hooks(part, tmp_path):
+    run(range(100 + 25 * part, 100 + 25 * (part + 1)), tmp_path, "eager", with_hooks)
+
+
+@pytest.mark.compiler
+def test_kernels_of_hooks(tmp_path):
+    run([*range(200, 206), 920000040], tmp_path, "dynascope", with_hooks)
 
 
 @pytest.mark.compiler

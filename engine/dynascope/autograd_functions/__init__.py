@@ -6,10 +6,21 @@ Capture makes them, the recording of programs looks inside, and they know neithe
 from dynascope.autograd_functions.custom_function import CustomFunction
 from dynascope.autograd_functions.differentiation import gradients
 from dynascope.autograd_functions.freed import with_freed_history
+from dynascope.autograd_functions.reached_hooks import keep_to_passes, register_where_reached
 from dynascope.autograd_functions.standing_at import Place
 from dynascope.autograd_functions.transforms import Transformed
 from dynascope.autograd_functions.written import Written
 
 HOLDS_GRAPH = (CustomFunction, Transformed)
 """Targets of nodes that hold a graph, `forward`, which runs when they are called."""
-__all__ = ["HOLDS_GRAPH", "CustomFunction", "Place", "Transformed", "Written", "gradients", "with_freed_history"]
+__all__ = [
+    "HOLDS_GRAPH",
+    "CustomFunction",
+    "Place",
+    "Transformed",
+    "Written",
+    "gradients",
+    "keep_to_passes",
+    "register_where_reached",
+    "with_freed_history",
+]

@@ -184,10 +184,14 @@ class Machine:
         """The classes that the program made, with what it put into them."""
         self.inference_steps: list[Any] = []
         """Inference modes that the program has entered or left (`calls/inference_mode.py`)."""
+        self.has_inference_tensors = False
+        """Whether one came from outside."""
         self.devices: tuple[torch.device, ...] = ()
         """Those that the program has entered (`with torch.device("cuda"):`), each until its block ends."""
         self.backward_passes: tuple[Any, ...] = ()
         """The calls of custom functions whose backward passes are followed, as they may be differentiated again, outermost first."""
+        self.check_read: Callable[[Value | None, Frame], None] | None = None
+        """Told what each instruction gives or leaves on its frame's stack, while what runs later is followed."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
         self.catchers = self.catchers_of_absence = 0
@@ -298,7 +302,10 @@ class Machine:
         step = STEPS.get(instruction.operation)
         if step is None:
             raise Break(UnsupportedInstruction(instruction.operation, self.expression()))
-        return step(self, frame, instruction)
+        result = step(self, frame, instruction)
+        if self.check_read is not None:
+            self.check_read(result if isinstance(result, Value) else None, frame)
+        return result
 
     @contextmanager
     def on_trial(self) -> Iterator[None]:

@@ -29,15 +29,17 @@ def meta_of(tensor: torch.Tensor) -> torch.Tensor:
     """A meta tensor with the metadata of a strided tensor. A leaf if the tensor is one; if it requires grad and is a view, one
     that autograd lets be written where it lets the tensor."""
     meta = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=META)
-    if tensor.is_conj() or tensor.is_neg():
-        meta = _as_lazy(meta, tensor)
     if not tensor.requires_grad:
-        return meta
+        with torch.no_grad():
+            return _as_lazy(meta, tensor)
     with torch.enable_grad():
         if tensor.is_leaf or (tensor._is_view() and tensor._base.is_leaf):
+            with torch.no_grad():
+                meta = _as_lazy(meta, tensor)
             meta.requires_grad_()
         else:
             meta.copy_(torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True))
+            meta = _as_lazy(meta, tensor)  # a view, which would not be written where it was made without gradients
         if tensor._is_view() and (not tensor.is_leaf or tensor._base.requires_grad):
             with torch.set_grad_enabled(not tensor.is_leaf):  # one made without gradients has no history, but a base that has
                 meta = torch.ops.aten.alias(meta)
@@ -47,9 +49,8 @@ def meta_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def _as_lazy(meta: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """With the conjugate and negative bits of `tensor`: what its elements are read as."""
-    with torch.no_grad():
-        meta = meta.conj() if tensor.is_conj() else meta
-        return torch._neg_view(meta) if tensor.is_neg() else meta
+    meta = meta.conj() if tensor.is_conj() else meta
+    return torch._neg_view(meta) if tensor.is_neg() else meta
 
 
 def can_require_grad(tensor: torch.Tensor) -> bool:

@@ -244,6 +244,7 @@ class Outside:
             node.meta["sizes"], node.meta["strides"] = extents.sizes, extents.strides
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
+        self.machine.has_inference_tensors |= object.is_inference()
         return self.remember(object, value)
 
     def _name_of(self, source: Source) -> str:
@@ -412,12 +413,15 @@ class Outside:
             self.lazy(default, ItemSource(defaults, at)) for at, default in enumerate(object.__defaults__ or ())
         )
         if value.defaults:
+            self.machine.guards.add(defaults, TypeIs(tuple))  # they may be taken away
             self.machine.guards.add(defaults, LengthIs(len(value.defaults)))
         keyword_defaults = AttributeSource(source, "__kwdefaults__")
         value.keyword_defaults = {
             name: self.lazy(default, ItemSource(keyword_defaults, name))
             for name, default in (object.__kwdefaults__ or {}).items()
         }
+        if value.keyword_defaults:
+            self.machine.guards.add(keyword_defaults, TypeIs(dict))
         return value
 
     def _closure(self, function: types.FunctionType, source: Source) -> tuple[CellValue, ...]:

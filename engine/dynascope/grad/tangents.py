@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import keep_to_passes
 from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
 from dynascope.grad.passes import SECOND_TIME, leave, values_left
@@ -108,6 +109,13 @@ class Otherwise:
             environment |= {"keep": weakly, "keep_copy": not_copied}
 
     def __call__(self, ctx: Any, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        gradients = self._gradients(ctx, tangents)
+        if any(gradient is None for gradient in gradients):
+            for function, _ in ctx.next_functions:
+                keep_to_passes(function)
+        return gradients
+
+    def _gradients(self, ctx: Any, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
         given = tuple(tangents[tangent.output] for tangent in self.pair.tangents)
         if all(tangent is None for tangent in given):
             return (None,) * self.pair.input_count

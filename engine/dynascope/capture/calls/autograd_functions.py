@@ -23,12 +23,13 @@ from torch import fx
 from dynascope.autograd_functions import CustomFunction, Place
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import class_method_meaning, meaning
-from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.earlier import Earlier
 from dynascope.capture.histories import storage_of
 from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols import attributes, gradient_requirements
 from dynascope.capture.raising import raises_unread
+from dynascope.capture.read_later import object_read
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -43,6 +44,7 @@ from dynascope.capture.values import (
 )
 
 if TYPE_CHECKING:
+    from dynascope.capture.frames import Frame
     from dynascope.capture.machine import Machine
 
 T = TypeVar("T")
@@ -163,7 +165,7 @@ class Call:
         function = attributes.get_now(machine, self.cls, "backward")
         before = Earlier(machine, [self.context, function])
         try:
-            with self.backward_passes(() if self.is_once_differentiable else (*self.around, self)):
+            with self.backward_passes(() if self.is_once_differentiable else (*self.around, self)), self.reading_later():
                 result = machine.realize(machine.call_now(function, [self.context, *tangents]))
         except Raised as raised:
             raise self.cannot(f"its backward pass raises {raised.value.python_type.__name__}") from None
@@ -200,6 +202,15 @@ class Call:
     def backward_passes(self, passes: tuple[Call, ...]) -> AbstractContextManager[None]:
         machine = self.machine
         return meanwhile(machine, partial(setattr, machine, "backward_passes"), machine.backward_passes, passes)
+
+    def reading_later(self) -> AbstractContextManager[None]:
+        def check(result: Value | None, frame: Frame) -> None:
+            if (found := object_read(result, frame)) is not None:
+                kind = found.python_type.__name__
+                raise self.cannot(f"its backward pass reads an object of {kind} from outside, which may hold something else by then")
+
+        machine = self.machine
+        return meanwhile(machine, partial(setattr, machine, "check_read"), machine.check_read, check)
 
     def cannot(self, why: str) -> Break:
         return Break(ForeignCall(f"{self.name}.apply", why))
@@ -291,10 +302,13 @@ class Call:
     # Results
 
     def apart(self, result: Value) -> Value:
-        """Without gradients: what was called is the function, but an argument that it returns comes back as another tensor."""
+        """Without gradients: what was called is the function, but an argument that it returns comes back as another tensor, and one that
+        requires grad as a tensor that does not."""
         if is_tuple(result):
             return TupleValue(tuple(map(self.apart, map(self.machine.realize, result.items))))
         if any(result is value for value in self.given) and isinstance(result, TensorValue):
+            if requires_grad(result):
+                return apply_method(self.machine, torch.Tensor.detach, [result], {})
             return apply_function(self.machine, torch.Tensor.view_as, [result, result], {})
         return result
 

@@ -15,6 +15,7 @@ from torch.utils import checkpoint as torchs
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import requires_grad
+from dynascope.capture.calls.inference_mode import memory_made_inside
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.calls.views_in_place import saves
@@ -41,7 +42,9 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     reentrant = rest.pop("use_reentrant", None)
     if reentrant is None or "context_fn" in rest or "debug" in rest:
         raise Break(ForeignCall("checkpoint", "how it runs again is left open, or told by functions of the program"))
-    if torch.is_inference_mode_enabled() and torch.is_grad_enabled():
+    operands = [each for each in map(machine.realize, (*given, *rest.values())) if isinstance(each, TensorValue)]
+    memory = memory_made_inside(machine) if machine.has_inference_tensors or machine.inference_steps else set()
+    if torch.is_grad_enabled() and (torch.is_inference_mode_enabled() or any(storage_of(each.node) in memory for each in operands)):
         raise Break(ForeignCall("checkpoint", "what inference mode makes cannot be kept for a backward pass"))
     if machine.object_of(reentrant) and not any(map(requires_grad, map(machine.realize, given))):
         raise Break(ForeignCall("checkpoint", "without an argument that requires grad its result has no gradient"))

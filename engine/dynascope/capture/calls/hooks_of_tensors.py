@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from dynascope.autograd_functions import register_where_reached
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.histories import function_of
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute, UnrebuildableValue
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NONE, TensorValue, Value
+from dynascope.guards.tensor_guard import LeafIs
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -38,6 +41,12 @@ class HandleValue(Value):
 @meaning(torch.Tensor.register_hook)
 def register_hook(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     return hooked(machine, torch.Tensor.register_hook, arguments, keywords)
+
+
+def is_called_always(tensor: TensorValue) -> bool:
+    """Of an operator with several results autograd calls the hooks on each in every pass."""
+    function = function_of(tensor.example)
+    return function is not None and len(function._input_metadata) > 1
 
 
 @meaning(torch.Tensor.register_post_accumulate_grad_hook)
@@ -60,6 +69,8 @@ def hooked(machine: Machine, register: Callable[..., Any], arguments: Arguments,
         raise Break(TensorAttribute(name))
     if name != "register_hook" and not tensor.example.is_leaf:
         raise Break(TensorAttribute(name))
+    if name == "register_hook" and not is_called_always(tensor):
+        register = register_where_reached
     do_afterwards(machine, register, tensor, hook)
     return HandleValue()
 
@@ -71,6 +82,8 @@ def differentiable(machine: Machine, value: Value, name: str) -> TensorValue:
         raise Break(TensorAttribute(name))
     if tensor.object is None and (tensor.example._is_view() or tensor.example.is_leaf):
         raise Break(TensorAttribute(name))
+    if tensor.object is not None:
+        machine.guards.add(tensor.source, LeafIs(tensor.object.is_leaf))
     return tensor
 
 

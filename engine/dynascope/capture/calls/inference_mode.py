@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture.calls.arguments import Arguments, Keywords
@@ -228,7 +229,7 @@ def is_told_apart(node: fx.Node, memory: set[int | None]) -> bool:
         return True
     if "views_in_place" in node.meta and storage_of(node) in memory:
         return True
-    if not requires_grad(node):
+    if not requires_grad(node) and not any(map(requires_grad, node.users)):  # of several results each is a node
         return False
     reads = any(storage_of(read) in memory for read in node.all_input_nodes)
     return storage_of(node) in memory or reads and is_refused(node, memory)
@@ -241,9 +242,33 @@ def keeps_inference_tensors(machine: Machine) -> bool:
     return any(node.op != "placeholder" and "in_inference" not in node.meta and is_told_apart(node, memory) for node in nodes)
 
 
+def is_kept(machine: Machine, node: fx.Node, result: Any) -> bool:
+    """Whether autograd has to keep an inference tensor from outside for the backward pass of what was just recorded, and refuses."""
+    memory = memory_from_outside(machine)
+    if not memory or not any(isinstance(each, torch.Tensor) and each.requires_grad for each in tree_leaves(result)):
+        return False
+    return any(storage_of(read) in memory for read in node.all_input_nodes) and is_refused(node, memory)
+
+
+def are_written(machine: Machine, written: Iterable[TensorValue]) -> bool:
+    """Whether an inference tensor from outside, or a view of one, was just changed in place, which autograd refuses."""
+    memory = memory_from_outside(machine)
+    return bool(memory) and any(storage_of(tensor.node) in memory for tensor in written)
+
+
+def memory_from_outside(machine: Machine) -> set[int | None]:
+    """That of inference tensors, where the program is outside of the mode."""
+    if not machine.has_inference_tensors or torch.is_inference_mode_enabled():
+        return set()
+    reals = ((given, real) for given, _, real in machine.graph.placeholders)
+    return {storage_of(given) for given, real in reals if isinstance(real, torch.Tensor) and real.is_inference()} - {None}
+
+
 def is_refused(node: fx.Node, memory: set[int | None]) -> bool:
     """Whether it keeps one of them for the backward pass: asked with tensors that are some."""
     if node.op not in ("call_function", "call_method") or isinstance(node.target, HOLDS_GRAPH) or node.meta.get("writes"):
+        return True
+    if not all(map(is_tensor, node.all_input_nodes)):  # numbers that vary
         return True
 
     def given(read: fx.Node) -> Any:

@@ -109,10 +109,6 @@ def numbers_of_size(value: Value) -> list[Value]:
     return [value]
 
 
-def is_inference(tensor: TensorValue) -> bool:
-    return tensor.object is not None and tensor.object.is_inference()
-
-
 def tensors_in(values: Any) -> Iterator[TensorValue]:
     for value in values:
         if isinstance(value, TensorValue):

@@ -19,6 +19,7 @@ import torch
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import layouts
 from dynascope.capture.calls import (
+    inference_mode,
     known_tensors,
     late_numbers,
     late_places,
@@ -27,7 +28,7 @@ from dynascope.capture.calls import (
     numbers_in_tensors,
     own_warnings,
 )
-from dynascope.capture.calls.operands import fixed, is_inference, numbers_of_size, places_in, tensors_in, to_operand
+from dynascope.capture.calls.operands import fixed, numbers_of_size, places_in, tensors_in, to_operand
 from dynascope.capture.calls.overlaps import (
     are_lookups_of_one_table,
     overlap_partly,
@@ -327,7 +328,7 @@ class Operation:
             written += [] if any(each is tensor for each in written) else [tensor]
         tensor_data.count_writes(self.machine, written)
         gradient_requirements.check_unchanged(self.machine, written)
-        if not torch.is_inference_mode_enabled() and any(is_inference(tensor) for tensor in written):
+        if inference_mode.are_written(self.machine, written):
             raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is written outside inference mode"))
         if self.writes_unevenly(written) or self.writes_what_it_reads():
             raise Break(OverlappingWrite(self.machine.expression()))
@@ -337,6 +338,8 @@ class Operation:
         device = self.device()
         self.machine.graph.describe(node, example if isinstance(example, torch.Tensor) else None, device)
         node.meta["versions"] = (*versions, self.machine.uncounted)
+        if inference_mode.is_kept(self.machine, node, example):
+            raise Break(TorchCallFails(self.machine.expression(), "an inference tensor is kept for a backward pass"))
         if not written:
             note_birth(node, example)
         if written or self.has_effect():
