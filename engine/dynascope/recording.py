@@ -326,8 +326,9 @@ def peak_bytes() -> int | None:
 
 def rank_in_group() -> int | None:
     distributed = sys.modules.get("torch.distributed")
-    is_in_one = distributed is not None and distributed.is_available() and distributed.is_initialized()
-    return distributed.get_rank() if is_in_one else None
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank()
 
 
 def rank_of_process() -> int | None:
