@@ -224,6 +224,18 @@ def test_ranks_that_are_started_again_and_again_are_told_apart(tmp_path):
     assert not together.notes and len(together.functions[0].entries) == 1
 
 
+def test_what_only_a_later_start_compiled_is_named(tmp_path):
+    path = tmp_path / "report.json"
+    children_folder(path).mkdir()
+    first, second = report(0, 4), report(0, 4)
+    (function,) = second.functions
+    second = replace(second, functions=(function, replace(function, name="evaluate", span=replace(function.span, line=90))))
+    for at, each in enumerate([first, second]):
+        write_report(each, children_folder(path) / f"{at:03}.json")
+    (note,) = with_children(replace(report(0), functions=()), path).notes
+    assert note.severity == "note" and "started ranks 2 times" in note.message and "not `evaluate` of later ones" in note.message
+
+
 def test_a_process_keeps_its_rank_when_it_has_left_its_group():
     recorder = recording.Recorder()
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dynascope.command.reasons import RanksDiffer
+from dynascope.command.reasons import RanksDiffer, RanksStartedAgain
 from dynascope.native.cache import cache_folder
 from dynascope.report.facts import CompileReport, FunctionFact
 from dynascope.report.findings import function_line
@@ -51,12 +51,21 @@ def with_children(report: CompileReport, path: Path) -> CompileReport:
     groups = _started_together([each for each in _readable(children_folder(path)) if each.functions])
     if not groups:
         return report
-    differences = tuple(difference for group in groups for difference in differences_of(group))
+    differences = (*(difference for group in groups for difference in differences_of(group)), *_not_shown(groups))
     if report.functions:
         return replace(report, notes=(*report.notes, *differences))
     first = groups[0][0]
     notes = tuple(dict.fromkeys((*report.notes, *first.notes, *differences)))
     return replace(first, program=report.program, notes=notes)
+
+
+def _not_shown(groups: Sequence[list[CompileReport]]) -> Iterator[Explanation]:
+    """What the first rank of a later start compiled, and that of the first start did not."""
+    first, *later = [group[0] for group in groups]
+    known = set(map(_place, first.functions))
+    names = dict.fromkeys(function.name for report in later for function in report.functions if _place(function) not in known)
+    if names:
+        yield RanksStartedAgain(len(groups), tuple(names)).explain()
 
 
 def _started_together(reports: Sequence[CompileReport]) -> list[list[CompileReport]]:

@@ -131,3 +131,21 @@ class RanksDiffer(Reason):
             "Give every rank the same sizes, numbers and branches (pad the last batch, or drop it), or mark what varies with "
             "`dynascope.mark_dynamic`: ranks that compile at different calls wait for each other in collectives."
         )
+
+
+@dataclass(frozen=True)
+class RanksStartedAgain(Reason):
+    """Of a program that starts groups of ranks one after the other."""
+
+    code = "ranks-again"
+    severity = "note"
+    starts: int
+    functions: tuple[str, ...]
+    """What only later ones compiled."""
+
+    def message(self) -> str:
+        names = ", ".join(f"`{name}`" for name in self.functions)
+        return f"The program started ranks {self.starts} times; the report shows the first start, and not {names} of later ones."
+
+    def remedy(self) -> str:
+        return "Run the part that starts them as a program of its own to see what those ranks compiled."
