@@ -105,3 +105,24 @@ def test_nothing_is_read_of_what_is_empty():
     for function in (program, dynascope.compile(program)):
         with dynascope.expected("operator-failed", required=False), pytest.raises(RuntimeError, match="out of bounds for storage"):
             function(empty)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_view_that_nobody_reads_reaches_no_further(device, rows):
+    """Also on a GPU this is seen at once, whose errors about values come later."""
+
+    def program(x, met):
+        try:
+            x.as_strided((2,), (1,))
+        except RuntimeError:
+            met.append("beyond")
+        return x + 1
+
+    compiled = dynascope.compile(program, backend="eager")
+    x = torch.ones(rows, 1, device=device).expand(rows, 4)
+    ours, eagers = [], []
+    with dynascope.expected("operator-failed", "exception-caught", "call-that-raises", required=False):
+        compiled(x, ours)
+    program(x, eagers)
+    assert ours == eagers == ["beyond"] * (rows < 2)

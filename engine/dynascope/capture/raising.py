@@ -229,15 +229,17 @@ def holds_tensor(index: Any) -> bool:
 
 
 def raises_unused(node: fx.Node) -> bool:
-    """On a GPU the error comes later, in words of its own, and stops all that follows: nothing there depends on it."""
+    """What sizes, strides and types do not allow is raised at once on every device. For values a GPU's error comes later, in words of its
+    own, and stops all that follows: nothing there depends on it."""
     device = node.meta.get("device")
-    if device is not None and device.type != "cpu":
-        return False
+    is_elsewhere = device is not None and device.type != "cpu"
     if isinstance(node.target, HOLDS_GRAPH):
-        return any(map(raises_unused, node.target.forward.graph.nodes))
-    if node.op in ("call_function", "call_method") and relates_late_size(node):
-        return True
+        return any(map(refused_by_real_tensors_only if is_elsewhere else raises_unused, node.target.forward.graph.nodes))
     if refused_by_real_tensors_only(node):
+        return True
+    if is_elsewhere:
+        return False
+    if node.op in ("call_function", "call_method") and relates_late_size(node):
         return True
     if not may_raise(node):
         return False
