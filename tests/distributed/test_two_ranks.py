@@ -115,6 +115,7 @@ def test_a_rank_that_dies_ends_the_run_with_its_traceback(program):
 
 ALONE = """
 import os
+import time
 import torch
 import torch.distributed as dist
 import dynascope
@@ -129,6 +130,7 @@ def f(x):
 for size in (3, 4):
     f(torch.ones(size))
 dist.barrier()
+time.sleep(1)  # what the other rank tells is written beside its program
 assert len(ranks_apart._looking) == 1
 ranks_apart._look(*ranks_apart._looking[0].args)
 ranks_apart._looking.pop().cancel()
