@@ -181,15 +181,13 @@ def _errors_of(reports: Sequence[CompileReport]) -> list[Explanation]:
     """That of who ended first before those of the others, which are often but what follows from it. What several raise is said once."""
     ended = [report.program for report in reports if report.program.error is not None]
     ended.sort(key=lambda program: math.inf if program.seconds is None else program.seconds)
-    ranks: dict[tuple[str, Span | None], list[int]] = {}
-    errors: dict[tuple[str, Span | None], Explanation] = {}
+    raised: dict[tuple[str, Span | None], tuple[Explanation, list[int]]] = {}
     for program in ended:
         assert program.error is not None
         key = program.error.message, program.error.span
-        ranks.setdefault(key, []).append(program.rank or 0)
-        errors.setdefault(key, program.error)
-    found = [replace(error, message=f"{_named(ranks[key])} ended: {error.message}") for key, error in errors.items()]
-    return [error if at == 0 else _following(error, _named([*ranks.values()][0]).lower()) for at, error in enumerate(found)]
+        raised.setdefault(key, (program.error, []))[1].append(program.rank or 0)
+    named = [(error, _named(ranks)) for error, ranks in raised.values()]
+    return [_ended(error, who, "" if at == 0 else named[0][1].lower()) for at, (error, who) in enumerate(named)]
 
 
 def _named(ranks: list[int]) -> str:
@@ -197,14 +195,13 @@ def _named(ranks: list[int]) -> str:
     return f"Rank {numbers[0]}" if len(numbers) == 1 else f"Ranks {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
-def _following(error: Explanation, first: str) -> Explanation:
-    """Whose connection is closed gets one of these errors from its next collective."""
-    kind = error.message.partition(" ended: ")[2].partition(":")[0]
-    if kind not in ERRORS_OF_COLLECTIVES:
-        return error
+def _ended(error: Explanation, who: str, first: str) -> Explanation:
+    """`first` ended before; whose connection is closed gets one of these errors from its next collective."""
+    if not first or error.message.partition(":")[0] not in ERRORS_OF_COLLECTIVES:
+        return replace(error, message=f"{who} ended: {error.message}")
     words = error.message.partition("\n")[0]
     remedy = f"It came after {first} had ended, and collectives raise such errors when a rank is gone: look at that one first."
-    return replace(error, severity="note", message=words.replace(" ended: ", " ended after it: ", 1), remedy=remedy)
+    return replace(error, severity="note", message=f"{who} ended after it: {words}", remedy=remedy)
 
 
 def differences_of(reports: Sequence[CompileReport]) -> Iterator[Explanation]:

@@ -57,7 +57,7 @@ class GlobalStateIs(Predicate):
         return ", ".join(words)
 
     def autocast_words(self) -> list[str]:
-        return [f"autocast to {_short(dtype)} on {device}" for device, dtype in self.autocast]
+        return [f"autocast {words}" for words in _autocasts(self.autocast)]
 
     def failure(self, expression: str) -> str:
         now = GlobalStateIs.now()
@@ -293,9 +293,13 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _autocasts(value: tuple) -> list[str]:
+    return [f"to {_short(dtype)} on {device}" for device, dtype in value]
+
+
 def _difference(name: str, before: Any, now: Any) -> str:
     if name == "autocast":
-        words = [", ".join(f"to {_short(dtype)} on {device}" for device, dtype in value) or "off" for value in (now, before)]
+        words = [", ".join(_autocasts(value)) or "off" for value in (now, before)]
         return f"autocast is {words[0]}, and was {words[1]}"
     if isinstance(now, tuple) and before and now:
         return f"{_TITLES[name]} is another"

@@ -206,14 +206,13 @@ def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
     a warp, since each program costs something of its own, and so do those of 16 bits that a number alone is made of."""
     rows, itemsize = nominal(facts.group.row_count), facts.widest_itemsize
     alone = min(_ALONE_BYTES // itemsize, _MOST_PER_THREAD)
-    is_light = itemsize <= 2 and not _stores_along(facts)
-    is_alone = _SHORT_ROW < block <= 32 * alone and not is_light
-    most = 32 * alone if block > _SHORT_ROW and not is_light else _SMALL_TILE
+    holds_alone = block > _SHORT_ROW and (itemsize > 2 or _stores_along(facts))
+    most = 32 * alone if holds_alone else _SMALL_TILE
     together = 1
     while together * block < most and rows >= 4 * together * device.multiprocessors:
         together *= 2
     # Sixteen-bit rows are read 16 bytes at a time by few threads; wider ones want more threads to have loads in flight.
-    per_thread = alone if is_alone else 8 if itemsize > 2 else 32
+    per_thread = alone if holds_alone and block <= most else 8 if itemsize > 2 else 32
     warps = _between(1, together * block // (32 * per_thread), 16)
     if rows < 2 * device.multiprocessors:
         warps = _between(warps, together * block // (32 * 8), 16)
@@ -262,9 +261,10 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
         return split
     if programs < 2 * device.multiprocessors and (gathered := _gathered_across(facts, sweeps, device)) is not None:
         return gathered
-    if programs < device.multiprocessors // 2 and any(isinstance(o, Scan) for o in facts.body):
+    scans = any(isinstance(operation, Scan) for operation in facts.body)
+    if scans and programs < device.multiprocessors // 2:
         return _narrow_scan(facts, device, row_block)
-    if row_block >= _SCANNED_ROWS and any(isinstance(o, Scan) for o in facts.body):
+    if scans and row_block >= _SCANNED_ROWS:
         return _looped(columns, _SCANNED_ROWS, _SCANNED_COLUMNS, _SCANNED_WARPS)
     return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
 
