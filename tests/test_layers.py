@@ -28,6 +28,8 @@ ALLOWED = {
     "runtime": {"report", "native", "loops", "schedule", "codegen", "random_numbers", "sizes"},
     "fixes": {"report"},
 }
+GROUND = {"dataclass"}
+"""Modules that all stand on, and that stand on nothing of ours."""
 PEERS = ("torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd")
 NO_TORCH = ("report", "native", "frame", "sizes", "fixes")
 MAY_NAME_PEERS = {"backends.py", "symbolic_backends.py"}
@@ -52,7 +54,12 @@ def test_package_imports_only_what_lies_below(package):
         for name in imports(path):
             parts = name.split(".")
             if parts[0] == "dynascope":
-                assert parts[1] in ALLOWED[package] | {package}, f"{path.relative_to(ROOT)} imports {name}"
+                assert parts[1] in ALLOWED[package] | GROUND | {package}, f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("module", sorted(GROUND))
+def test_ground_stands_alone(module):
+    assert not any(name.startswith("dynascope") or name.startswith("torch") for name in imports(ENGINE / f"{module}.py"))
 
 
 @pytest.mark.parametrize("package", NO_TORCH)
@@ -72,7 +79,7 @@ def test_server_sees_the_report_only():
         for name in imports(path):
             assert name.split(".")[0] != "torch", path.relative_to(ROOT)
             if name.startswith("dynascope."):
-                assert name.startswith("dynascope.report"), f"{path.relative_to(ROOT)} imports {name}"
+                assert name.startswith(("dynascope.report", "dynascope.dataclass")), f"{path.relative_to(ROOT)} imports {name}"
 
 
 @pytest.mark.parametrize("statement", ["import dynascope_server.__main__", "import dynascope, dynascope.report.facts"])

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import inspect
 import sys
-import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import field
 from typing import Any, Literal, TypeVar, cast, overload
 
-from dynascope import recording
+from dynascope import loading, recording
 from dynascope.callers import AskedAt, calling_place
 from dynascope.configuration import Options, config
-from dynascope.native.forking import safe_in_children
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import CompileReport
 from dynascope.report.reason import Reason
 from dynascope.travelling import make_picklable
@@ -31,8 +29,6 @@ from dynascope.travelling import make_picklable
 DISABLED = "__dynascope_disable__"
 _tables: weakref.WeakKeyDictionary[Any, Options] = weakref.WeakKeyDictionary()
 _overruled: dict[str, Any] = {}
-_first_use = safe_in_children(threading.RLock(), outermost=True)
-_used: list[bool] = []
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -84,7 +80,7 @@ def compile(
         return lambda function: compile(function, **settings)
     if disable:
         return target
-    with _imports_whole():
+    with loading.whole():
         chosen = _options(backend, fullgraph, dynamic, mode, options)
     return _compile(target, chosen)
 
@@ -285,10 +281,10 @@ def _options(backend, fullgraph, dynamic, mode, options) -> Options:
 def _compile(target: Callable, options: Options, asked_at: AskedAt = calling_place) -> Callable:
     import torch
 
-    with _imports_whole():
+    with loading.whole():
         if _unserved() is not None:
             return target
-        _load_engine()
+        loading.load()
     target = uncompiled_target(target)
     from dynascope.capture.places import averages_gradients  # the engine is loaded by now
 
@@ -320,31 +316,6 @@ def _unserved() -> Reason | None:
         else:
             warnings.warn(f"dynascope: {reason.message()} {reason.remedy()}", stacklevel=4)
     return reason
-
-
-@contextmanager
-def _imports_whole() -> Iterator[None]:
-    """Until the engine is there, a fork waits: in a child nobody ends an import that another thread began, and who asks for it hangs."""
-    if _used:
-        yield
-        return
-    with _first_use:
-        yield
-
-
-def _load_engine() -> None:
-    """The C hook is first used when a function is bound: the compiler works on it while the stages are imported."""
-    if _used:
-        return
-    from dynascope.frame import hook_build
-
-    hook_build.begin()
-    import torch
-
-    with torch._C.DisableTorchFunction():  # a mode that is on would be told of what the stages make as they are imported
-        importlib.import_module("dynascope.pipeline")
-        importlib.import_module("dynascope.compiled_module")
-    _used.append(True)
 
 
 def _compile_function(target: Callable, options: Options, asked_at: AskedAt = calling_place) -> Callable:

@@ -13,10 +13,12 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import torch
+
+from dynascope.dataclass import dataclass
 
 Backend = Callable[[Any, list], Callable]
 

@@ -23,7 +23,6 @@ from dynascope.callers import warn
 from dynascope.capture import CapturedGraph, without_function_modes
 from dynascope.configuration import Options
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported, compile_graph
-from dynascope.meta_kernels.graph_modules import forward_of, written
 from dynascope.reasons import BackendFailed
 from dynascope.region_state import MOST_REFUSALS, RegionState
 from dynascope.repeatable import leaves_nothing, operators_beside_checks
@@ -50,7 +49,6 @@ def compile_captured(captured: CapturedGraph, state: RegionState, clock: StageCl
             if numbers_among(captured.example_inputs):
                 raise _needed_by_backend(captured, error) from error
             return _failed(captured, state, error)
-    captured = replace(captured, module=written(captured.module))
     numbers, original = numbers_among(captured.example_inputs), captured.module
     if look_asked_for() is not None:
         # A backend may change the graph that it is given.
@@ -132,7 +130,7 @@ def _failed(captured: CapturedGraph, state: RegionState, error: Exception) -> Co
     note = BackendFailed.of(backend_name(state.options.backend), error).explain(state.region.span)
     judge(note, state.options.strict, error)
     warn(f"dynascope: {note.message} {note.remedy}")
-    return CompiledGraph(forward_of(captured.module), captured.module, notes=(note,))
+    return CompiledGraph(captured.module.forward, captured.module, notes=(note,))
 
 
 def without_recording(module: fx.GraphModule) -> fx.GraphModule:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 
 from dynascope.capture import Captured, CodeRegion, Refused
 from dynascope.configuration import Options
+from dynascope.dataclass import dataclass
 from dynascope.frame import hook
 from dynascope.graph_compiler import CompiledGraph
 from dynascope.report.span import Span

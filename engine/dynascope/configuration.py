@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
+
+from dynascope.dataclass import dataclass
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 CHOICES: dict[str, tuple[Any, ...]] = {

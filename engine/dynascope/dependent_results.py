@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from torch import fx
 
 from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import function_of, functions_of, storage_of
+from dynascope.dataclass import dataclass
 from dynascope.graph_parts import Part, is_computed_number, is_ordered, results_of, run_apart
 
 ACCUMULATES = "AccumulateGrad"

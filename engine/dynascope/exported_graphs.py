@@ -12,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.runtime.operators import run_operators
 
 Translate = Callable[[fx.GraphModule, list[torch.Tensor]], Callable[..., Sequence[torch.Tensor]]]

@@ -7,7 +7,6 @@ a number is needed as a constant is different: capture can fix that number, so i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.codegen.triton.kernel import ALIGNMENT
 from dynascope.configuration import Options
+from dynascope.dataclass import dataclass
 from dynascope.dependent_results import (
     Origins,
     ends_of_parts,
@@ -49,7 +49,6 @@ from dynascope.graph_parts import (
 )
 from dynascope.graph_parts import build as build_part
 from dynascope.meta_kernels import autocast
-from dynascope.meta_kernels.graph_modules import forward_of, written
 from dynascope.part_states import converted_to_several_types
 from dynascope.reasons import BackendInParts
 from dynascope.report.facts import Phase
@@ -136,7 +135,7 @@ def compile_graph(
     elsewhere = next((node for node in graph.graph.nodes if _device_type(node) not in KERNELS_FOR), None)
     if elsewhere is not None:
         reason = UnsupportedDevice(elsewhere.name, str(_device_type(elsewhere)))
-        return CompiledGraph(forward_of(graph), graph, notes=(_explained(reason, elsewhere),))
+        return CompiledGraph(graph.forward, graph, notes=(_explained(reason, elsewhere),))
     shown = results_of(graph) if shown is None else shown
     if has_late_numbers(graph):
         if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
@@ -145,7 +144,7 @@ def compile_graph(
         return _compile_parts(graph, example_inputs, options, region, clock, parts, shown)
     if (node := without_a_way(graph, shown)) is not None:
         reason = OutputNotReproducible(node.name, "another is computed from it, and gradients inside are differentiated again")
-        return CompiledGraph(forward_of(graph), graph, notes=(_explained(reason, node),))
+        return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
     if levels := parts_by_histories(graph, shown, borders_of_buckets(graph), origins):
         if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
             return _operators(graph, node)
@@ -165,7 +164,7 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
         own = frozenset(operator for node in graph.graph.nodes for operator in own_operators(node.target))
         if own and not options.fullgraph:
             raise OperatorsUnsupported(own) from refusal
-        return CompiledGraph(forward_of(graph), graph, notes=(_explain(refusal, graph),))
+        return CompiledGraph(graph.forward, graph, notes=(_explain(refusal, graph),))
     _note_misaligned(pair, example_inputs)
     if isinstance(options.backend, GraphCompilers):
         forward, backward = _compiled_by(options.backend, pair, example_inputs, clock)
@@ -257,7 +256,7 @@ def _compiled_alone(
 
         call = compile_functional_with_symbols(compiler, graph, compilers.when_kept, is_guarded=is_guarded)
     else:
-        call = compiler(written(graph), examples)
+        call = compiler(graph, examples)
     left = getattr(call, "left", ())
     return CompiledAten(graph, call, None, (BackendInParts(left).explain(),) if left else ())
 
@@ -334,7 +333,7 @@ def _compile_kernels(
         of_inputs, order = [part.inputs[at] for at in needed.positions], list(examples)
         if of_inputs and all(node in examples for node in of_inputs):
             raise NumberNeeded(tuple(order.index(node) for node in of_inputs)) from needed
-        return CompiledGraph(forward_of(part.graph), part.graph, notes=(_explained(LateNumberNeeded(), part.nodes[0]),))
+        return CompiledGraph(part.graph.forward, part.graph, notes=(_explained(LateNumberNeeded(), part.nodes[0]),))
 
 
 def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
@@ -348,7 +347,7 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
 
 def _operators(graph: fx.GraphModule, node: fx.Node) -> CompiledGraph:
     reason = OutputNotReproducible(node.name, "autocast converts it to several types, and keeps the first copy, which parts do not share")
-    return CompiledGraph(forward_of(graph), graph, notes=(_explained(reason, node),))
+    return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
 
 
 KERNELS_FOR = (None, "cpu", "cuda")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -23,8 +23,9 @@ from torch import fx
 from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
+from dynascope.dataclass import dataclass
 from dynascope.grad.tape import numbers_at
-from dynascope.meta_kernels.graph_modules import forward_of
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.part_states import State, change, sets_state, states_of
 from dynascope.repeatable import draws_numbers
@@ -252,7 +253,7 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
     change(graph, state, {})
     ends = {node for node in part.outputs if not is_differentiated(node, part, results)}
     graph.output(tuple(_detached(graph, part.copies[node]) if node in ends else part.copies[node] for node in part.outputs))
-    part.graph = fx.GraphModule(whole, graph)
+    part.graph = UnwrittenGraphModule(whole, graph)
     return is_known
 
 
@@ -436,10 +437,12 @@ def joined(graph: fx.GraphModule, parts: Sequence[Part]) -> Callable[..., tuple]
     for at, part in enumerate(parts):
         arguments = ", ".join(names[node] for node in part.inputs)
         run = f"operators_{at}"
-        environment[run] = forward_of(part.graph) if part.compiled is None else part.graph.forward
+        fits = check_of(part) if part.compiled is not None else None
+        if part.compiled is None or fits is not None:
+            environment[run] = part.graph.forward
         if part.compiled is not None:
             environment[f"kernels_{at}"], run = part.compiled.function, f"kernels_{at}"
-            if (fits := check_of(part)) is not None:
+            if fits is not None:
                 environment[f"fits_{at}"] = fits
                 run = f"(kernels_{at} if fits_{at}({arguments}) else operators_{at})"
         results = "".join(f"{names[node]}, " for node in part.outputs)

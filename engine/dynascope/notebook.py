@@ -21,11 +21,11 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dynascope import recording
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import CompileReport
 from dynascope.report.html_page import html_fragment
 from dynascope.report.spoken_files import files_of, with_files

@@ -11,12 +11,12 @@ Effects, aliasing and whether sizes depend on data are said by the operator's sc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from dynascope.capture.calls.late_numbers import RULES as LATE
+from dynascope.dataclass import dataclass
 from dynascope.grad.build import APPLY
 from dynascope.grad.decompose import CORE, randomness
 from dynascope.grad.eager_layouts import LAYOUTS

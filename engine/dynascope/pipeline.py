@@ -17,7 +17,6 @@ No stage raises past this module on a user's program: what fails is said, and th
 from __future__ import annotations
 
 import functools
-import gc
 import threading
 import time
 import types
@@ -53,6 +52,7 @@ from dynascope.captured_graphs import compile_captured, look_asked_for
 from dynascope.compilation import Compilation
 from dynascope.configuration import Options
 from dynascope.frame import hook
+from dynascope.garbage import without_collections
 from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsupported
 from dynascope.guards.check import asked_again, compile_guards
 from dynascope.guards.failure import explain_failure
@@ -126,7 +126,7 @@ def _misses_of(state: RegionState) -> Misses:
             state.stand_aside(reason)
             return None
         known = len(state.entries)
-        with modes_asleep(), _compiling, hook.suspended(), without_saved_tensors_hooks(), _without_collections():
+        with modes_asleep(), _compiling, hook.suspended(), without_saved_tensors_hooks(), without_collections():
             entry = _made_meanwhile(state, known, values) or compile_region(table, state, values)
             if entry is None and state.options.looks_only:
                 raise NotRun
@@ -140,25 +140,6 @@ def calls_of(code: types.CodeType, on_miss: Misses) -> hook.EntryTable:
     hook.use_values(FrameValues)
     hook.use_tracer_test(is_read_by_torch)
     return hook.EntryTable(code, on_miss)
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Graphs are many objects, most of them needed until the end: to look through them for garbage again and again takes a quarter
-    of a compilation. What was made is old when it ends, else the next allocation would look through all of it at once. Garbage
-    of the program is collected before, so that none of it waits with ours for a full collection."""
-    was_enabled = gc.isenabled()
-    if was_enabled:
-        gc.collect(1)
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            if not gc.get_freeze_count():  # else it is the program that froze something
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
 
 
 def is_read_by_torch() -> bool:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from dynascope import recording
+from dynascope.dataclass import dataclass
 from dynascope.native.forking import forgotten_in_children
 from dynascope.reasons import RankAlone
 from dynascope.report.span import Span

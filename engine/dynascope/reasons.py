@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dynascope.callers import OWN_FOLDER
+from dynascope.dataclass import dataclass
 from dynascope.frame.stack_names import IN_BETWEEN
 from dynascope.report.facts import ONE_OBJECT, SEVERAL_OBJECTS, Cause, ChangeFact
 from dynascope.report.reason import Reason

@@ -13,12 +13,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dynascope.callers import OWN_FOLDER
 from dynascope.configuration import config
+from dynascope.dataclass import dataclass
 from dynascope.report.events import EventStream
 from dynascope.report.facts import (
     BesideEager,

@@ -12,13 +12,14 @@ from __future__ import annotations
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dynascope import recording
 from dynascope.capture import CodeRegion, hooks_of_the_program
 from dynascope.capture.sizes import Sizes
 from dynascope.configuration import Options
+from dynascope.dataclass import dataclass
 from dynascope.frame import hook
 from dynascope.guards.guard import Guard
 from dynascope.guards.source import FrameValues, Source

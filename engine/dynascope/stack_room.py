@@ -11,8 +11,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.native.forking import safe_in_children
 
 FRAMES = 2000

@@ -14,8 +14,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dynascope.dataclass import dataclass
 from dynascope.report.reason import Explanation
 
 

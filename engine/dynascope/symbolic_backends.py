@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,6 +27,7 @@ from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from dynascope.backends import Backend, SymbolFixed
+from dynascope.dataclass import dataclass
 from dynascope.runtime.operators import run_operators
 from dynascope.sizes import Scope, Size, evaluate, is_size, roots_of
 

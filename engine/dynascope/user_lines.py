@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
 from dynascope.capture.reasons import DataDependentBranch
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import ChangeFact
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserFrame, UserStack

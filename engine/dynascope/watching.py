@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from dynascope import loading
 from dynascope.callers import calling_place
 from dynascope.configuration import Options, config
 from dynascope.frame.hook_reasons import FunctionsNotFound
@@ -75,11 +76,13 @@ class _Watched:
             return None
         code = function.__code__
         if function.__qualname__ == CALL_OF_A_MODULE and function.__module__ == "torch.nn.modules.module":
+            loading.load()
             from dynascope.pipeline import calls_of
 
             return calls_of(code, CallsOfModules(self._asks, self._is_own, self._compile_module))
         if not qualifies(code, self.prefix) or code in _left_alone:
             return None
+        loading.load()
         from dynascope.capture import is_step_code
 
         if is_step_code(code):

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dynascope.backends import backend_name, takes_fixed_sizes
+from dynascope.dataclass import dataclass
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.stack_names import in_users_words
 from dynascope.guards.failure import explain_failure, raised_by

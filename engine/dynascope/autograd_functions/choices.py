@@ -7,11 +7,12 @@ Both take the same operands and give tensors of the same kind. Which one runs is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

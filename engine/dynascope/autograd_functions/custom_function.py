@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch import fx
 from torch.autograd.function import once_differentiable
 
 from dynascope.autograd_functions.standing_at import Place, standing_at
+from dynascope.dataclass import dataclass
 
 Run = Callable[[fx.GraphModule, Sequence[Any]], Sequence[Any]]
 

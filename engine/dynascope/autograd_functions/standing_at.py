@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ transform runs over the graph, for tensors, meta tensors and tensors that a reco
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True)

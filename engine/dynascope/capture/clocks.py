@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.sizes import Relation
 from dynascope.sizes.expression import roots_in
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,6 +40,7 @@ from dynascope.capture.values import (
     Value,
     ZipValue,
 )
+from dynascope.dataclass import dataclass
 from dynascope.frame.suspended import finish
 from dynascope.guards.iterators import OF_DICTIONARIES
 from dynascope.guards.source import CellSource

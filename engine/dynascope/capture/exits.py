@@ -17,13 +17,14 @@ it is gone: whoever looks at the stack of frames finds each of the user's functi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import CodeType, FunctionType
 from typing import Any
 
 from dynascope.capture.frames import Frame, span_of
 from dynascope.capture.region import CodeRegion
 from dynascope.capture.values import CellValue, ConditionValue, NullValue, TensorValue, Value
+from dynascope.dataclass import dataclass
 from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Instruction, decode

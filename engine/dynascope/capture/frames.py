@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from dynascope.capture.places import is_engine, is_own
 from dynascope.capture.values import UNSEEN, FunctionValue, GeneratorValue, Value
+from dynascope.dataclass import dataclass
 from dynascope.frame.instructions import Instruction, decode
 from dynascope.report.span import Layer, Span, UserFrame
 
@@ -63,12 +65,15 @@ class Frame:
         "function",
         "generator",
         "globals",
+        "is_own",
+        "is_seen",
         "layer",
         "next",
         "pending_cause",
         "position",
         "program",
         "slots",
+        "shown",
         "stack",
         "visited",
     )
@@ -77,6 +82,8 @@ class Frame:
         self.function = function
         self.program = program_of(function.code)
         self.globals = function.globals
+        self.is_own = is_own(function.globals)
+        self.is_seen = self.is_own and not is_engine(function.globals)
         self.slots = slots
         self.stack: list[Value] = []
         self.position = 0
@@ -89,6 +96,8 @@ class Frame:
         # Found when first asked for; False where the frame is of no layer.
         self.layer: Layer | bool | None = None
         self.visited: set[int] | None = None
+        # The place, as users see it, and the position that it is of.
+        self.shown: tuple[int, UserFrame] | None = None
         self.checkpoint = Checkpoint(0, [], 0)
 
     @property
@@ -134,9 +143,12 @@ class Frame:
         self.next = self.program.index[target]
 
     def user_frame(self, layer: Layer | None = None) -> UserFrame:
-        code = self.code
-        span = span_of(code, self.instruction)
-        return UserFrame(code.co_qualname, span, code.co_firstlineno, self.program.last_line, layer)
+        shown = self.shown
+        if shown is None or shown[0] != self.position:
+            code = self.code
+            found = UserFrame(code.co_qualname, span_of(code, self.instruction), code.co_firstlineno, self.program.last_line)
+            shown = self.shown = (self.position, found)
+        return shown[1] if layer is None else replace(shown[1], layer=layer)
 
     def snapshot(self) -> tuple[Any, ...]:
         """Everything that changes when the frame runs on (for generators, which are left and entered again)."""

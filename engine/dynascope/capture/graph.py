@@ -14,7 +14,7 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -27,8 +27,9 @@ from dynascope.capture.journal import Journal
 from dynascope.capture.numbers_read_last import read_where_needed
 from dynascope.capture.raising import is_written_over, overwrites_all, raises_unused, stops_device, values_read
 from dynascope.capture.unused import may_go
+from dynascope.dataclass import dataclass
 from dynascope.guards.source import Source
-from dynascope.meta_kernels.graph_modules import graph_module
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
 from dynascope.report.span import UserFrame, UserStack
 from dynascope.sizes import Size, apply, hint_of, roots_of
 from dynascope.sizes.building import build, told_apart
@@ -229,7 +230,7 @@ class GraphBuilder:
             if all(node is not other for other, _, _ in used):
                 self.graph.erase_node(node)
         self._placeholders_first([node for node, _, _ in used])
-        module = graph_module(torch.nn.Module(), self.graph)
+        module = UnwrittenGraphModule(torch.nn.Module(), self.graph)
         sources = tuple(source for _, source, _ in used)
         changed = tuple(index for index, source in enumerate(sources) if source in written)
         return CapturedGraph(module, sources, tuple(real for _, _, real in used), changed, freed)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from dynascope.capture.numpy_numbers import IS_THERE, numpy
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

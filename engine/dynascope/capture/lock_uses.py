@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dynascope.capture.values import InstanceValue
+from dynascope.dataclass import dataclass
 from dynascope.guards.source import MadeSource
 
 

@@ -27,7 +27,6 @@ from dynascope.capture.journal import Journal
 from dynascope.capture.layers import layer_of
 from dynascope.capture.metadata import default_device
 from dynascope.capture.outside import Outside
-from dynascope.capture.places import is_engine, is_own
 from dynascope.capture.protocols.gradient_requirements import RequirementValue
 from dynascope.capture.protocols.overriding import Overriding
 from dynascope.capture.reasons import (
@@ -207,7 +206,7 @@ class Machine:
 
     def user_stack(self) -> UserStack:
         """The frames that users see: those of libraries and ours are left out, unless the region itself is one's."""
-        own = [frame for frame in self.frames if is_own(frame.globals) and not is_engine(frame.globals)] or self.frames[:1]
+        own = [frame for frame in self.frames if frame.is_seen] or self.frames[:1]
         if not own:
             return ()
         last = own[-1]
@@ -215,10 +214,10 @@ class Machine:
 
     def _layer_inside(self, last: Frame) -> Layer | None:
         """The layer whose library code runs now, called by the innermost frame that users see."""
-        if self.frames[-1] is last and is_own(last.globals):
+        if self.frames[-1] is last and last.is_own:
             return None
         inside = itertools.takewhile(lambda frame: frame is not last, reversed(self.frames))
-        return layer_of(inside if is_own(last.globals) else (*inside, last))
+        return layer_of(inside if last.is_own else (*inside, last))
 
     def place(self) -> Span | None:
         """Of the current instruction, in the innermost frame that users see."""

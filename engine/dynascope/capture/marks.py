@@ -9,10 +9,12 @@ The marks are kept where `torch._dynamo.mark_dynamic` and its friends keep their
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
+
+from dynascope.dataclass import dataclass
 
 DYNAMIC = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
 STATIC = "_dynamo_static_indices"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -30,6 +29,7 @@ from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.region import CodeRegion
 from dynascope.capture.tracebacks import relocation
 from dynascope.capture.values import InferenceModeValue, Value
+from dynascope.dataclass import dataclass
 from dynascope.frame import hook
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Handler, Instruction, Position

@@ -7,13 +7,13 @@ Python. Both are the same classes: where the state cannot be rebuilt, a break's 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 
 from dynascope.capture import value_advice
 from dynascope.capture.branch_advice import advice, question
+from dynascope.dataclass import dataclass
 from dynascope.report.reason import Reason
 from dynascope.report.span import Span
 

@@ -7,10 +7,11 @@ CodeRegion(resume_code, "f", parent=..., resumed_at=Span)     the rest of it, af
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType, FunctionType
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.source import Source
 from dynascope.report.reason import Reason
 from dynascope.report.span import Span

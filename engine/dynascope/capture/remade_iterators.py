@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 
 from dynascope.capture.calls import equivalents
@@ -27,6 +27,7 @@ from dynascope.capture.values import (
     Value,
     ZipValue,
 )
+from dynascope.dataclass import dataclass
 
 ITERATORS = (IteratorValue, TurnValue, ZipValue, CountValue, GeneratorValue)
 

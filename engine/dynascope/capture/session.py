@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 from warnings import WarningMessage
@@ -133,6 +133,7 @@ from dynascope.capture.values import (
     Value,
 )
 from dynascope.capture.world import note, recording
+from dynascope.dataclass import dataclass
 from dynascope.frame.resume import resume_origin
 from dynascope.frame.shape import GENERATOR_FLAGS
 from dynascope.frame.versions import KNOWS_FRAMES, python_name

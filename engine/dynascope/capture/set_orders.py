@@ -10,8 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from dynascope.dataclass import dataclass
 
 Change = tuple[Callable[..., Any], tuple[Any, ...]]
 """A method of sets and what it is given. Recipes among that are followed first."""

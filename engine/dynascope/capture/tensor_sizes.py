@@ -11,13 +11,13 @@ broadcasts and lays out such tensors in another way. A stride that no sizes give
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dynascope.capture.marks import marks_of
 from dynascope.capture.sizes import LEAST
+from dynascope.dataclass import dataclass
 from dynascope.guards.source import ExtentSource, ModuleMemberSource, Source
 from dynascope.sizes import hint_of, is_size
 

@@ -6,11 +6,11 @@ before = TorchState.now();  ...;  TorchState.now().since(before)     calls that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.meta_kernels import kernel_flags
 from dynascope.meta_kernels.autocast import AutocastState
 

@@ -14,7 +14,6 @@ import torch
 
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine
-from dynascope.capture.places import is_own
 from dynascope.capture.values import (
     NULL,
     ConstantValue,
@@ -47,7 +46,7 @@ class Trace:
         machine.step = self.step  # type: ignore[method-assign]
 
     def step(self, frame: Frame) -> Any:
-        if frame is self._machine.frames[0] or is_own(frame.globals):
+        if frame is self._machine.frames[0] or frame.is_own:
             self._note_effects()
             self._note(frame)
         else:
@@ -76,7 +75,7 @@ class Trace:
         self.lines.append(f"{self._indent()}{place:<12} {words:<36} [{more}{shown}]")
 
     def _indent(self) -> str:
-        return "    " * sum(is_own(frame.globals) for frame in self._machine.frames[1:])
+        return "    " * sum(frame.is_own for frame in self._machine.frames[1:])
 
     def _note_effects(self) -> None:
         count = len(self._machine.graph.graph.nodes)

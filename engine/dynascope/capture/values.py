@@ -20,7 +20,6 @@ import collections
 import functools
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import (
     BuiltinMethodType,
     CellType,
@@ -42,6 +41,7 @@ import torch
 from dynascope.capture.reasons import DataDependentBranch
 from dynascope.capture.set_orders import Change, SetRecipe, told
 from dynascope.capture.signals import Break
+from dynascope.dataclass import dataclass
 from dynascope.guards.source import Source
 from dynascope.report.span import UserFrame
 from dynascope.sizes import Relation, Size

@@ -13,7 +13,7 @@ import io
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -21,6 +21,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dynascope.captures.surroundings import Surroundings, same_numbers
+from dynascope.dataclass import dataclass
 from dynascope.report.printed import same_words
 
 

@@ -8,7 +8,7 @@ import io
 import time
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
@@ -16,6 +16,7 @@ from torch import nn
 from dynascope.captures.calls import Call, Observed, difference, observed, others
 from dynascope.captures.surroundings import Surroundings, same_numbers
 from dynascope.captures.systems import SYSTEMS, Capture, Missing, quietly
+from dynascope.dataclass import dataclass
 
 TIMES = 50
 SECONDS = 1.0

@@ -14,11 +14,13 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 from torch import nn
+
+from dynascope.dataclass import dataclass
 
 TRAINED = (nn.Module, torch.optim.Optimizer)
 CONTAINERS = (list, dict, set)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from dynascope.captures.calls import Call
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from dynascope.dataclass import dataclass
 from dynascope.repeatable import draws_numbers
 
 LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})

@@ -7,10 +7,10 @@ facts.kernels, facts.borders, facts.externs, facts.texts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.reasons import LibraryCall
+from dynascope.dataclass import dataclass
 from dynascope.loops.nodes import ExternCall, LoopProgram
 from dynascope.loops.printing import describe_buffer, print_program_with_links
 from dynascope.report.facts import (

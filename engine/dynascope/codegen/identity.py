@@ -10,9 +10,9 @@ are compared as expressions; their values are not asked.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent, Index, Loaded, Quotient, Remainder, Symbol
 from dynascope.loops.nodes import (
     Argument,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynascope.codegen.runnable import Unit
 from dynascope.codegen.target import Target
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup, Schedule

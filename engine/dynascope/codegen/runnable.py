@@ -6,10 +6,11 @@ build(runnable)      ->  Built           (runtime/build.py)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from dynascope.dataclass import dataclass
 
 if TYPE_CHECKING:
     from dynascope.codegen.triton.kernel import TritonKernel

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import torch
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

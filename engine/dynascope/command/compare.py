@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from dynascope.backends import KNOWN, UnknownBackend, backend_states, find_backe
 from dynascope.command.ranks import children_folder
 from dynascope.command.reasons import no_program
 from dynascope.command.run import can_be_written, execute_apart
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import CompileReport
 from dynascope.report.findings import findings
 from dynascope.report.printed import same_words, without_numbers

@@ -9,9 +9,9 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.report.reason import Reason
 
 

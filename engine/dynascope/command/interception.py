@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from dynascope import recording
 from dynascope.command.deferred_import import defer
+from dynascope.garbage import without_collections
 from dynascope.report.syntax import parsed
 
 ASKS_FOR_COMPILATION = frozenset({"compile", "optimize", "aot"})
@@ -141,7 +142,8 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         run = spec.loader.exec_module
 
         def exec_module(module):
-            run(module)
+            with without_collections():
+                run(module)
             sys.meta_path.remove(self)
             self._callback(module)
 

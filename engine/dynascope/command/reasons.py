@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from dynascope.dataclass import dataclass
 from dynascope.report.reason import Reason
 
 

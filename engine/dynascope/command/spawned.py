@@ -15,12 +15,12 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dynascope.command.interception import after_import
 from dynascope.command.ranks import children_folder
+from dynascope.dataclass import dataclass
 
 FLAGS = frozenset("bBdOqsuvx")
 """Letters of the interpreter's options after which it still looks at its environment."""

@@ -6,8 +6,9 @@ apply("x = y.item()\n", [Edit(1, 4, 1, 12, "y")])  ->  "x = y\n"
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.source import Source
 from dynascope.report.facts import ValueFact

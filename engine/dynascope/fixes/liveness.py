@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.scopes import Function, parameters
 
 LATER = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.GeneratorExp

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.branches import deciding, truth
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes import (
     asked_apart,
     assertions,

@@ -17,8 +17,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Parts, Site
 from dynascope.fixes.liveness import bound_of

@@ -16,10 +16,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Kind, Site
 from dynascope.fixes.scopes import Function, default_of, loaded, local_names, parameters, stored

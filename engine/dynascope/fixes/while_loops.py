@@ -12,8 +12,8 @@ Where the text says no number of turns, as many are taken as are likely enough, 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.branches import truth
 from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site

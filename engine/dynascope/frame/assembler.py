@@ -10,9 +10,9 @@ where the running version wants them, and stack size, line table and exception t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import CodeType
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.exception_table import ExceptionEntry, write_exception_table
 from dynascope.frame.instructions import Handler, Instruction, Position
 from dynascope.frame.line_table import write_line_table

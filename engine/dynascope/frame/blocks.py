@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.instructions import Handler, Instruction
 from dynascope.frame.stack_shape import SlotKind, Stack
 from dynascope.frame.versions import RUNNING

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from dynascope.dataclass import dataclass
 from dynascope.report.reason import Reason, Severity
 
 

@@ -25,10 +25,11 @@ LOAD_FAST; inlined comprehensions save and restore cells); LOAD_DEREF and STORE_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 from typing import Any, NamedTuple
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.exception_table import parse_exception_table
 from dynascope.frame.operands import (
     COERCES_TO_BOOL,

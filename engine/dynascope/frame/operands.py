@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.shape import CodeShape
 from dynascope.frame.versions import (
     BINARY_OPERATORS,

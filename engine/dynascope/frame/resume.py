@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import CodeType
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.builder import CodeBuilder, plain_shape
 from dynascope.frame.instructions import Handler, Instruction, Position, decode
 from dynascope.frame.liveness import Liveness, reachable

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from types import CodeType
+
+from dynascope.dataclass import dataclass
 
 PARAMETER_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 # A comprehension that Python inlines (3.12 on) may have a local of the same name as a free variable of the function.

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.instructions import Handler, Instruction
 from dynascope.frame.stack_depth import effect, jump_effect
 from dynascope.frame.versions import ENDS, RUNNING

@@ -17,10 +17,11 @@ from __future__ import annotations
 import gc
 import inspect
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import CodeType, GeneratorType
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.builder import CodeBuilder
 from dynascope.frame.instructions import Instruction, decode
 from dynascope.frame.resume import Parameter, Resume, ResumeOrigin, ResumeWriter, StackParameter, at_root, resume_origin

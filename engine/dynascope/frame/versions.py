@@ -10,7 +10,8 @@ import opcode
 import sys
 import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

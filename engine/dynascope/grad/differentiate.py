@@ -9,12 +9,13 @@ same recording, describe what the outputs are, cut the recording in two, make fx
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.at_sizes import for_all_sizes
 from dynascope.grad.emit import emit_backward, emit_graphs, emit_joint
 from dynascope.grad.gradients import Gradients, describe_gradients

@@ -27,7 +27,7 @@ from dynascope.grad.pair import (
 from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.program import Program, Recorded
 from dynascope.grad.tape import NOWHERE, PLAIN, Layout, Number, Step, Tape, Value, names_of, replace
-from dynascope.meta_kernels.graph_modules import graph_module
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of, is_constant
 from dynascope.sizes.building import build, told_apart
@@ -310,7 +310,7 @@ class _GraphWriter:
         for node in list(self.graph.nodes):
             if node.op == "call_function" and node.target is operator.getitem and not node.users:
                 self.graph.erase_node(node)
-        return graph_module(self.constants, self.graph, name)
+        return UnwrittenGraphModule(self.constants, self.graph, name)
 
     def _operand(self, leaf: Any) -> Any:
         if type(leaf) in PLAIN:

@@ -10,11 +10,11 @@ difference: clipping, unscaling and accumulation write to `.grad` in place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.record import Recorder
 from dynascope.grad.tape import Value
 

@@ -9,12 +9,13 @@ they vary. Placeholders that say nothing are what their example inputs are, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.tape import META, Layout, numbers_at
 from dynascope.sizes import Scope, Size, roots_of
 

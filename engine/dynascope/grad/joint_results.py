@@ -7,9 +7,10 @@ Nothing runs the joint graph but a reader, and what a reader runs is to give all
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.pair import Computed, Constant, Expression, InputItself, Output
 from dynascope.grad.program import Recorded
 from dynascope.grad.reasons import DifferentiationRefused

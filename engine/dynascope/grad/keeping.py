@@ -12,11 +12,11 @@ its states are then made at once, at the peak. To keep each state costs the same
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.flop_counter import flop_registry
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.operators import is_view
 from dynascope.grad.tape import Step, Value
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.tape import has_sizes
 from dynascope.sizes import Size, fix
 

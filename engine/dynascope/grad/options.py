@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from dynascope.dataclass import dataclass
 
 RandomNumbers = Literal["eager", "device"]
 Gradients = Literal["as-needed", "never"]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.held import describe_held
 from dynascope.grad.numbers import number_of
 from dynascope.grad.pair import Computed, Constant, Expression, InputItself, Output, OutputOf, ViewOf

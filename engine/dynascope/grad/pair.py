@@ -6,11 +6,12 @@ Backward graph: saved values, tangents -> one gradient or None for each input
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.tape import Layout
 from dynascope.grad.views import ViewRecipe
 from dynascope.sizes import Size

@@ -11,12 +11,12 @@ numbers made from a seed may be made again. What `keeping.py` says of memory tra
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.cut import FlowNetwork
 from dynascope.grad.keeping import Residence, residence_of
 from dynascope.grad.metadata import overloads

@@ -13,12 +13,12 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.pair import GradPair, InputItself
 from dynascope.grad.versions import Check, change_of
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dynascope.dataclass import dataclass
 from dynascope.report.reason import Reason
 
 

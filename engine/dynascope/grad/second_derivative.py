@@ -11,11 +11,11 @@ derivatives. Until then, and from the first second derivative on, they are kept 
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import GradPair, InputItself, OutputOf
 from dynascope.random_numbers import DRAW_SEED

@@ -11,11 +11,12 @@ its parent's when it is read; a write replaces the values of all of them at once
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.reasons import DifferentiationRefused, UnsupportedMutation
 from dynascope.grad.shapes import preserved_strides, repeats_elements
 from dynascope.grad.tape import Sizes, Value, names_of, sizes_in

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import Phase
 from dynascope.report.span import UserStack
 from dynascope.sizes import Size, evaluate, hint_of, roots_of

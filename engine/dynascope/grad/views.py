@@ -7,11 +7,11 @@ x.select(0, 2).zero_()   scatter  -> aten.select_scatter(x, zeros, 0, 2)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.metadata import kept_strides, layouts_by_torch
 from dynascope.grad.reasons import DifferentiationRefused, OperatorFailed
 from dynascope.grad.shapes import fresh, inferred_sizes, is_dense, slice_bounds, viewed_strides, wrap_dimension

@@ -16,12 +16,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.attention import MATH, attention, choice_of
 from dynascope.grad.written_forms import CASTS, is_undisturbed, only_user, target_of
 

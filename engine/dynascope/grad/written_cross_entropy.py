@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import fx
 from torch.autograd.function import once_differentiable
 
+from dynascope.dataclass import dataclass
 from dynascope.grad.written_forms import CASTS, is_undisturbed, only_user, target_of
 from dynascope.meta_kernels import autocast
 from dynascope.sizes import Size

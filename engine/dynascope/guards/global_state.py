@@ -13,12 +13,13 @@ import ctypes
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import torch
 import torch.overrides
 
+from dynascope.dataclass import dataclass
 from dynascope.frame import hook
 from dynascope.guards.guard import IdentityIs, Predicate
 from dynascope.guards.tensor_layout import in_clean_thread, tensor_layout, torch_library, torch_symbol

@@ -14,9 +14,9 @@ import math
 import sys
 import types
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.iterators import contained, goes_over, iterators_within
 from dynascope.guards.source import FrameValues, Source
 from dynascope.report.span import Span, UserStack

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import Predicate
 
 Mode = torch._C._InferenceMode

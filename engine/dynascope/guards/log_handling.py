@@ -13,9 +13,9 @@ import logging
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import Predicate
 from dynascope.report.user_files import is_user_file
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import types
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import MODULE_HOOKS, Predicate, constants_equal
 
 NUMBERS = (bool, int, float, str, tuple, type(None))

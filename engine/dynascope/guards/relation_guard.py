@@ -9,9 +9,10 @@ All of an entry's relations are one check (`relations_check`): numbers are read 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import Predicate
 from dynascope.guards.source import ExtentSource, Source
 from dynascope.sizes.expression import of_root, substitute, text

@@ -15,10 +15,11 @@ import itertools
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CellType
 from typing import Any, Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.frame.suspended import held_waiting
 from dynascope.guards.iterators import upcoming
 

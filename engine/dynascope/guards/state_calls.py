@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import Equals, Predicate, constants_equal, short_repr
 
 

@@ -10,11 +10,11 @@ wrappers of functorch and of Python. None among the sizes or strides means any, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import Predicate, with_article
 
 Extent = int | str | None

@@ -15,12 +15,12 @@ import os
 import struct
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.frame import hook
 from dynascope.guards.tensor_guard import Extent, TensorMatches
 

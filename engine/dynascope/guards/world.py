@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import Equals, IdentityIs, Predicate, TypeIs, describe_object, short_repr
 
 ABSENT = object()

@@ -13,10 +13,10 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.kernel_archive.entry import Entry, Refused
 from dynascope.native.cache import is_own_file, publish
 from dynascope.runtime.cubins import FORMAT, KernelError, key_of_identity, text_file, triton_version

@@ -8,8 +8,9 @@ An entry's name is a key (with a word before it), never a path; where its parts 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from dynascope.dataclass import dataclass
 
 Kind = Literal["processor", "gpu"]
 KINDS: dict[Kind, tuple[str, ...]] = {"processor": ("so", "text", "record"), "gpu": ("cubin", "facts", "text")}

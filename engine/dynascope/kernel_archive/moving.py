@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dynascope.dataclass import dataclass
 from dynascope.kernel_archive import cubins, shared_objects
 from dynascope.kernel_archive.archive import read_archive, write_archive
 from dynascope.kernel_archive.entry import Entry, Refused

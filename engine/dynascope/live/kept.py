@@ -17,11 +17,11 @@ import signal
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import dynascope.live.trial  # noqa: F401 (loaded once, before the forks)
+from dynascope.dataclass import dataclass
 from dynascope.live.keeping import leave
 
 CHUNK = 1 << 16

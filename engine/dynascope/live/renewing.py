@@ -14,8 +14,9 @@ import types
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dynascope.dataclass import dataclass
 from dynascope.live.definitions import Definition, definitions, literal_defaults, loose_statements, names_made
 
 Codes = dict[str, list[types.CodeType]]

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.dtypes import holds, short_name
 from dynascope.loops.index import Extent, Index, Loaded, Symbol, linear, variable
 from dynascope.loops.nodes import (

@@ -18,10 +18,11 @@ once, else nothing of it is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, cmp_to_key, lru_cache
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.sizes import Size, divided, is_constant, is_multiple, known, order_of, same
 
 Extent = int | Size

@@ -7,12 +7,12 @@ node.meta["layout"]  sizes, strides, dtype, device          f32[s0, 64]; absent 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import TensorView
 from dynascope.sizes import Size, is_constant, known

@@ -25,11 +25,11 @@ How to read a body:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent, Index, Symbol
 from dynascope.loops.readers import Reader
 from dynascope.report.span import Span, UserStack

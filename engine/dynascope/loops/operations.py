@@ -19,8 +19,9 @@ Meaning, where the name alone leaves doubt:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from dynascope.dataclass import dataclass
 
 Result = Literal["same", "bool", "cast", "single"]
 CHEAP, DIVISION, TRANSCENDENTAL, RARE = 1, 4, 10, 40

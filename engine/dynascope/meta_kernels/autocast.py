@@ -15,11 +15,11 @@ import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.meta_kernels.torch_warnings import noted
 
 DEVICES = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}

@@ -1,32 +1,63 @@
 """Graphs as modules whose Python text is written when somebody calls them or reads it: kernels take the place of most.
 
-    graph_module(root, graph)      an `fx.GraphModule`; a third of what making it would take is saved
+    UnwrittenGraphModule(root, graph)      a third of what making an `fx.GraphModule` would take is saved
+
+Whoever asks for `forward`, of the module or of its class, gets the function that a plain one has, so that people's compilers may keep it,
+script it or print it. As of torch.compile's own graphs the text is of the graph as it is then, with what was changed in it since.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from torch import fx
 
-try:
-    from torch.fx._lazy_graph_module import _LazyGraphModule as _Lazy
-except ImportError:
-    _Lazy = fx.GraphModule  # type: ignore[misc,assignment]
+
+class UnwrittenGraphModule(fx.GraphModule):
+    __jit_unused_properties__ = [*getattr(fx.GraphModule, "__jit_unused_properties__", ()), "code"]
+
+    def __init__(self, root: Any, graph: fx.Graph, class_name: str = "GraphModule") -> None:
+        super().__init__(root, graph, class_name)  # which ends with `recompile`
+        self._is_made = True
+
+    def recompile(self) -> Any:
+        if "_is_made" in self.__dict__:
+            return super().recompile()
+        # fx makes a class for each module.
+        type(self).forward = _WhenAsked(self)  # type: ignore[assignment,method-assign]
+        return None
+
+    @property
+    def code(self) -> str:
+        self._write()
+        return super().code
+
+    def __str__(self) -> str:
+        self._write()
+        return super().__str__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._write()
+        return super().__reduce__()
+
+    def _write(self) -> None:
+        if isinstance(vars(type(self)).get("forward"), _WhenAsked):
+            super().recompile()
+
+    def _deepcopy_init(self) -> Callable[..., None]:
+        return UnwrittenGraphModule.__init__
 
 
-def graph_module(root: Any, graph: fx.Graph, name: str = "GraphModule") -> fx.GraphModule:
-    return _Lazy(root, graph, name)
+class _WhenAsked:
+    """Stands for `forward` in the class of a module until that is asked for."""
 
+    def __init__(self, module: UnwrittenGraphModule) -> None:
+        self.module = weakref.ref(module)
 
-def written(module: fx.GraphModule) -> fx.GraphModule:
-    """The same as a plain one, for whoever may look at its class or keep its `forward`."""
-    return fx.GraphModule(module, module.graph) if isinstance(module, _Lazy) else module
-
-
-def forward_of(module: fx.GraphModule) -> Callable[..., Any]:
-    """Its operators one by one. Of a module whose text is not written yet the first call would go by fx's own, which prints each error."""
-    if isinstance(module, _Lazy) and _Lazy is not fx.GraphModule:
-        module.real_recompile()
-    return module.forward
+    def __get__(self, instance: UnwrittenGraphModule | None, owner: type) -> Any:
+        module = self.module()
+        assert module is not None, "the class of a module that is gone"
+        module._write()
+        return owner.forward if instance is None else instance.forward  # type: ignore[attr-defined]

@@ -17,9 +17,11 @@ import platform
 import re
 import sysconfig
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
+
+from dynascope.dataclass import dataclass
 
 FORMAT = 1
 

@@ -21,10 +21,10 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.native.building import alone_with
 from dynascope.native.cache import (
     BEING_BUILT,

@@ -14,11 +14,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.fix import Parts
 from dynascope.proving.trial import Trial
 from dynascope.report.facts import CompileReport

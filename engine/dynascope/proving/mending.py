@@ -9,11 +9,12 @@ import ast
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.fixes.edits import Edit, apply, are_apart, by_lines, line_before
 from dynascope.fixes.fix import Fix, Parts
 from dynascope.fixes.offers import Offer, may_be_spared, offers

@@ -21,11 +21,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from dynascope.dataclass import dataclass
 
 SECONDS = 5.0
 """For all answers of a program; a call that does not end (a loop until something converges) is left out."""

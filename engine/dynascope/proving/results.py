@@ -13,13 +13,13 @@ import os
 import sys
 import types
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from dynascope.dataclass import dataclass
 from dynascope.meta_kernels.type_names import type_of
 from dynascope.proving.left_behind import differing, is_own_object, left_behind
 from dynascope.proving.other_values import FirstCalls, is_another

@@ -17,10 +17,10 @@ import sys
 import threading
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.proving.program_files import encoded, read_program
 
 SEED = 0

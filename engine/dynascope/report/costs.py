@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import BesideEager, CompileReport, CostFact, KernelFact, Phase
 from dynascope.report.span import Span
 from dynascope.report.user_files import is_user_file

@@ -6,9 +6,10 @@ stable within a report: `f0` a function, `f0.e1` its second entry, `g3` a graph,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.report.reason import Explanation
 from dynascope.report.span import Span, UserStack
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import Cause, ChangeFact, CompileReport, EntryFact, FunctionFact
 from dynascope.report.lines import shown_reason
 from dynascope.report.reason import Explanation, Severity

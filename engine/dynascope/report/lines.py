@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, KernelFact, ValueFact
 from dynascope.report.reason import Explanation
 from dynascope.report.user_files import is_user_file, same_file, user_place, user_places

@@ -17,9 +17,10 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import GraphFact, Phase, StepFact, TensorFact
 from dynascope.report.span import Span
 

@@ -13,9 +13,9 @@ A reason is a frozen dataclass with the values of this very case as its fields. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.report.span import Span, UserStack
 
 Severity = Literal["error", "warning", "information", "hint"]

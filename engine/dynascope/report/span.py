@@ -9,7 +9,8 @@ A `Span` is what every node, guard, break and kernel line carries, so that each 
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
+
+from dynascope.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

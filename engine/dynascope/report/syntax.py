@@ -13,10 +13,10 @@ import linecache
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, cast
 
+from dynascope.dataclass import dataclass
 from dynascope.report.span import Span
 
 Asker = Literal["if", "elif", "while", "assert", "and", "or", "not", "conditional expression", "comprehension", ""]

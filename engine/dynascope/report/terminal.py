@@ -20,10 +20,10 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import CompileReport, FunctionFact
 from dynascope.report.findings import Finding, calm_findings, function_line
 from dynascope.report.guard_rows import guard_rows
@@ -92,7 +92,10 @@ def print_report(report: CompileReport, stream: TextIO, path: Path | None, guard
         console.print(Text.assemble(*((text, style) for text, style in line)))
 
 
-def report_text(report: CompileReport, page: Page = Page()) -> str:
+ORDINARY = Page()
+
+
+def report_text(report: CompileReport, page: Page = ORDINARY) -> str:
     return "\n".join(plain(line) for line in report_lines(report, None, page))
 
 
@@ -100,7 +103,7 @@ def plain(line: Line) -> str:
     return "".join(text for text, _ in line).rstrip()
 
 
-def report_lines(report: CompileReport, path: Path | None, page: Page = Page()) -> list[Line]:
+def report_lines(report: CompileReport, path: Path | None, page: Page = ORDINARY) -> list[Line]:
     lines: list[Line] = []
     found = calm_findings(report)
     if page.annotate:

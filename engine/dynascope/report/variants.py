@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dynascope.dataclass import dataclass
 from dynascope.report.facts import ChangeFact, CompileReport, EntryFact, FunctionFact, GuardFact
 from dynascope.report.labels import fitted_labels
 

@@ -14,7 +14,6 @@ import os
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from torch._C._dynamo.guards import _empty_strided_cpu, _reinterpret_tensor
 
 from dynascope.codegen.cpp.flags import flags
 from dynascope.codegen.runnable import Runnable, Unit
+from dynascope.dataclass import dataclass
 from dynascope.native.cache import unshared_folder
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
 from dynascope.codegen.runnable import Runnable
+from dynascope.dataclass import dataclass
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation
 from dynascope.runtime import kept_graphs

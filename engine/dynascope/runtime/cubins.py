@@ -13,12 +13,13 @@ import itertools
 import json
 import linecache
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
+from dynascope.dataclass import dataclass
 from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_used, publish
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused

@@ -20,11 +20,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.native.forking import safe_in_children
 
 MOST_RECORDINGS = 8

@@ -16,7 +16,6 @@ import math
 import struct
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import torch
 
 from dynascope.codegen.triton.kernel import TritonKernel
+from dynascope.dataclass import dataclass
 from dynascope.loops.numbers import number_name
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
 from dynascope.report.reason import Explanation

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.body import BodyBuilder
 from dynascope.loops.index import ZERO, Extent, Index, Symbol, renumbered, substitute, variable
 from dynascope.loops.inlining import BodyWriter, symbols_at

@@ -23,11 +23,11 @@ into one iteration space. For `y = softmax(x, -1)`, x f32[64, 1000]:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Body, Buffer, ExternCall, LoopProgram, Origin, ScatterNode, TensorView
 from dynascope.report.reason import Reason

@@ -14,11 +14,12 @@ the same again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.lower.numbers import item_of
 from dynascope.loops.nodes import Body, Buffer, CheckIndex, ExternCall, Load, Origin, Store, TensorView
 from dynascope.schedule import memory

@@ -6,8 +6,9 @@ when the consumer would compute it many times over and it is expensive, nor when
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.inlining import has_reduction
 from dynascope.loops.nodes import (
     Argument,

@@ -7,10 +7,9 @@ The gradient of a loss over classes is such a row, and the gradient of softmax t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.body import BodyBuilder, Scalar, instantiate
 from dynascope.loops.index import Atom, Index, Loaded, Symbol, substitute, variable
 from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Reduce

@@ -12,10 +12,11 @@ of all, for each token. What holds of a loop wherever something is written (`r1 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Extent, Index, Loaded, Symbol, constant, substitute, variable
 from dynascope.loops.inlining import without_unused

@@ -8,9 +8,9 @@ and the elements again is in the next. Row-level values of pass p are computed a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Index, Symbol
 from dynascope.loops.nodes import Body, IndexValue, Load, Operation, Reduce, Store
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Substitution, Symbol, linear, variable
 from dynascope.loops.layouts import row_major
 from dynascope.loops.nodes import Body, Buffer, ExternCall, Load, Reduce, Scan, TensorView

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
 from dynascope.loops.printing import size_list
 from dynascope.report.reason import Reason, Severity

@@ -11,10 +11,11 @@ go through several rows each; another adds up what these leave. On a GPU, where 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.body import BodyBuilder, Scalar, instantiate
 from dynascope.loops.index import Index, Symbol, affine, substitute, variable
 from dynascope.loops.inlining import without_unused

@@ -8,10 +8,11 @@ call costs less than testing each element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.index import Atom, Extent, Index, Loaded, Symbol, substitute, variable
 from dynascope.loops.inlining import without_unused

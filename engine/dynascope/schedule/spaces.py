@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import ZERO, Extent, Index, Symbol, affine
 from dynascope.sizes import divided, is_constant, same
 

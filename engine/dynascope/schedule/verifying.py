@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Index, Symbol
 from dynascope.loops.nodes import Argument, Body, Buffer, CheckIndex, ExternCall, Load, Reduce, Scan, Store
 from dynascope.loops.verifying import (

@@ -14,10 +14,11 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.sizes.calls import Call
 from dynascope.sizes.functions import FUNCTIONS, INFIX
 

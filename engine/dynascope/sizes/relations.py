@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.sizes.expression import Expression, Operation, Polynomial, Root, add, evaluate, negate, roots_in, text
 
 

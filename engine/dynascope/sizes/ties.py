@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from typing import Any, Generic, TypeVar
+
+from dynascope.dataclass import dataclass
 
 Key = TypeVar("Key", bound=Hashable)
 Row = Sequence[int]

@@ -9,7 +9,6 @@ import operator
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,6 +38,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource, MadeSource
 from dynascope.guards.state_calls import CallReturns

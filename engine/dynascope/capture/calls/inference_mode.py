@@ -12,7 +12,6 @@ again, and ends before the `with`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,6 +38,7 @@ from dynascope.capture.values import (
     Value,
     boolean,
 )
+from dynascope.dataclass import dataclass
 from dynascope.guards import inference_modes
 from dynascope.guards.inference_modes import Around, EnteredIn, Mode
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,6 +38,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.dataclass import dataclass
 from dynascope.sizes import Relation, Size, fix
 from dynascope.sizes.expression import INFINITY
 from dynascope.sizes.size import relation_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +22,7 @@ from dynascope.capture.calls.distributed_tensors import DistributedOperation, pa
 from dynascope.capture.distributed_values import DistributedValue, is_distributed
 from dynascope.capture.protocols import attributes
 from dynascope.capture.values import FunctionValue, InstanceValue, TensorValue, Value
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import MODULE_HOOKS
 from dynascope.guards.parallel_layer import ParallelLayerIs, Part
 from dynascope.guards.source import ModuleMemberSource

@@ -14,7 +14,6 @@ import functools
 import importlib
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +33,7 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
+from dynascope.dataclass import dataclass
 from dynascope.guards.state_calls import CallReturns
 
 if TYPE_CHECKING:

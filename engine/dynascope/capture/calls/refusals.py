@@ -15,7 +15,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from dynascope.capture.operators_called import operators_called
+from dynascope.dataclass import dataclass
 from dynascope.meta_kernels import autocast, known_results
 from dynascope.meta_kernels.torch_warnings import noted
 

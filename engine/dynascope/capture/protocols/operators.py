@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +56,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.dataclass import dataclass
 from dynascope.guards.guard import IdentityIs, IsSameObject, NotSameObject
 from dynascope.sizes import kind_of as kind_of_number
 from dynascope.sizes.size import relation_of

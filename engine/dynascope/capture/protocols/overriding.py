@@ -12,7 +12,6 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,6 +35,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.dataclass import dataclass
 from dynascope.guards.source import ConstantSource, ModeSource
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,6 +28,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
+from dynascope.dataclass import dataclass
 
 DISABLED = torch._C._disabled_torch_function_impl
 

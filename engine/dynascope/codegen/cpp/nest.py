@@ -6,12 +6,11 @@ choose(group, 64) for a sum over rows          ->  lanes over r0; c0 runs inside
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from dynascope.codegen.cpp.expressions import COMPARISONS
 from dynascope.codegen.cpp.types import ELEMENT, WIDE
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent, Index, Symbol
 from dynascope.loops.nodes import Compute, IndexValue, Load, Reduce, Store
 from dynascope.schedule.groups import FusionGroup

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from dynascope.codegen.cpp.expressions import IN_LANES, RARE, RARE_PAIRS
+from dynascope.dataclass import dataclass
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

@@ -9,13 +9,14 @@ Long sums of f32 are added up in blocks: each block's sum goes into a f64 total.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import torch
 
 from dynascope.codegen.cpp import sizes
 from dynascope.codegen.cpp.nest import Nest
 from dynascope.codegen.cpp.types import ELEMENT, vector
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Body, Reduce
 from dynascope.sizes import Size, is_constant, known

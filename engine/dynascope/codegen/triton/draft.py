@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dynascope.codegen.triton.body import BodyPrinter, Names
 from dynascope.codegen.triton.dtypes import SIGNATURE, SIXTEEN_BIT_FLOATS
@@ -12,6 +11,7 @@ from dynascope.codegen.triton.kernel import ALIGNMENT, TICKET_BYTES, Parameter, 
 from dynascope.codegen.triton.operations import PRECISIONS, Precision
 from dynascope.codegen.triton.tile import Tile
 from dynascope.codegen.triton.writer import KernelWriter
+from dynascope.dataclass import dataclass
 from dynascope.loops.dtypes import short_name
 from dynascope.loops.index import Extent, Symbol
 from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Reduce, Scan, Store

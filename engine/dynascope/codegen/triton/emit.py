@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from dynascope.codegen.kernels import Kernel
@@ -15,6 +15,7 @@ from dynascope.codegen.triton.operations import UnknownOperation
 from dynascope.codegen.triton.pointwise import emit_pointwise
 from dynascope.codegen.triton.products import emit_product
 from dynascope.codegen.triton.rows import emit_rows
+from dynascope.dataclass import dataclass
 from dynascope.loops.nodes import Buffer, Reduce, Scan
 from dynascope.report.reason import Reason
 from dynascope.schedule.groups import FusionGroup

@@ -5,11 +5,10 @@ rule_for("max", torch.float32)   ->  Rule(identity="float('-inf')", join="larger
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from dynascope.codegen.triton.dtypes import TEXT
+from dynascope.dataclass import dataclass
 from dynascope.loops.nodes import ReduceKind
 
 

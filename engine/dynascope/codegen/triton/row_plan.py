@@ -16,12 +16,12 @@ right for any count.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Load, Reduce, Scan, Store
 from dynascope.schedule.few_rows import MOST_HELD_COLUMNS, runs_along_rows

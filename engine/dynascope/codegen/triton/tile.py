@@ -11,9 +11,10 @@ others are scalars. For rows r0: 64 and columns c0: 1000 with blocks 2 and 1024:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.index import Atom, Extent, Index, Loaded, Quotient, Remainder, Symbol
 from dynascope.loops.numbers import number_name, size_text
 from dynascope.sizes import (

@@ -8,10 +8,10 @@ Neighbours share an element where n does not divide s. Which windows cover a pla
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 import torch
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import compute_dtype
 from dynascope.loops.index import Extent, Index, floor_divide

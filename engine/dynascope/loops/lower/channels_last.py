@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.layouts import ResultLayout, channels_last, dense, result_layouts
 from dynascope.loops.lower.rules import RULES, writes_in_place
 from dynascope.loops.lower.views import is_view

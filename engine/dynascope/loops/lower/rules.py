@@ -7,12 +7,13 @@ case the operator is called as it is. Families register with `@rule(aten.sum.dim
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 from torch import fx
 
+from dynascope.dataclass import dataclass
 from dynascope.loops.body import BodyBuilder, NestBuilder, Refused, Scalar
 from dynascope.loops.dtypes import is_lowered
 from dynascope.loops.index import Extent, Index
