@@ -12,6 +12,7 @@ marked and passes too (`plan.error_passes`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -105,7 +106,12 @@ def draws_numbers(node: fx.Node) -> bool:
         return True
     if isinstance(node.target, HOLDS_GRAPH):
         return any(map(draws_numbers, node.target.forward.graph.nodes))
-    return isinstance(node.target, torch._ops.OpOverload) or any(part in operator_name(node) for part in DRAWS)
+    return isinstance(node.target, torch._ops.OpOverload) or _is_draw(operator_name(node))
+
+
+@functools.cache
+def _is_draw(name: str) -> bool:
+    return any(part in name for part in DRAWS)
 
 
 def marked_if_written(function: Callable[..., Any], written: tuple[int, ...]) -> Callable[..., Any]:

@@ -29,7 +29,7 @@ from dynascope.capture.raising import is_written_over, overwrites_all, raises_un
 from dynascope.capture.unused import may_go
 from dynascope.dataclass import dataclass
 from dynascope.guards.source import Source
-from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, add_node
 from dynascope.report.span import UserFrame, UserStack
 from dynascope.sizes import Size, apply, hint_of, roots_of
 from dynascope.sizes.building import build, told_apart
@@ -128,7 +128,7 @@ class GraphBuilder:
         self, kind: str, target: Any, arguments: tuple, keywords: dict[str, Any], name: str | None = None
     ) -> fx.Node:
         target = power_in_graphs(arguments[0]) if target is operator.pow else target
-        node = self.graph.create_node(kind, target, arguments, keywords, name)
+        node = add_node(self.graph, kind, target, arguments, keywords, name)
         if any("late" in other.meta or "may_be_empty" in other.meta for other in node.all_input_nodes):
             node.meta["may_be_empty"] = True
         self.journal.record(lambda: self.graph.erase_node(node))

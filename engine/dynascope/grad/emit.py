@@ -27,7 +27,7 @@ from dynascope.grad.pair import (
 from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.program import Program, Recorded
 from dynascope.grad.tape import NOWHERE, PLAIN, Layout, Number, Step, Tape, Value, names_of, replace
-from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, add_node
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of, is_constant
 from dynascope.sizes.building import build, told_apart
@@ -220,7 +220,7 @@ class _GraphWriter:
         hint = (self.names.get(id(step.outputs[0])) if single else None) or name
         arguments = replace(step.arguments, self._operand)
         keywords = replace(step.keywords, self._operand) if step.keywords else {}
-        node = self.graph.create_node("call_function", step.target, arguments, keywords, name=hint)
+        node = add_node(self.graph, "call_function", step.target, arguments, keywords, name=hint)
         if step.reader:
             node.meta["reader"] = step.reader
         if single:
@@ -233,7 +233,7 @@ class _GraphWriter:
             node.meta["layout"] = [output.layout if isinstance(output, Value) else None for output in step.outputs]
         for index, output in enumerate(step.outputs):
             if output is not None:
-                item = self.graph.create_node("call_function", operator.getitem, (node, index), name=f"{name}_{index}")
+                item = add_node(self.graph, "call_function", operator.getitem, (node, index), name=f"{name}_{index}")
                 self._describe(item, output, step.origin)
                 self._remember(output, item)
 
@@ -271,7 +271,7 @@ class _GraphWriter:
     def _made(self, operator: Any, arguments: tuple[Any, ...], value: Any) -> fx.Node:
         """A node that no line of the program stands for: it is where its first argument was made."""
         name = operator.name().removeprefix("aten::").split(".")[0]
-        node = self.graph.create_node("call_function", operator, arguments, name=name)
+        node = add_node(self.graph, "call_function", operator, arguments, name=name)
         self._describe(node, value, NOWHERE)
         node.meta |= {key: arguments[0].meta[key] for key in ("user_stack", "stack_trace") if key in arguments[0].meta}
         return node
@@ -325,7 +325,7 @@ class _GraphWriter:
     def _number(self, function: Any, arguments: tuple) -> Any:
         key = function, told_apart(arguments)
         if key not in self.numbers:
-            node = self.graph.create_node("call_function", function, arguments, name=function.__name__.strip("_"))
+            node = add_node(self.graph, "call_function", function, arguments, name=function.__name__.strip("_"))
             operands = [a.meta["size"] if isinstance(a, fx.Node) else a for a in arguments]
             node.meta["size"] = apply(function, operands)
             node.meta["val"] = hint_of(node.meta["size"])

@@ -1,6 +1,7 @@
 """Graphs as modules whose Python text is written when somebody calls them or reads it: kernels take the place of most.
 
     UnwrittenGraphModule(root, graph)      a third of what making an `fx.GraphModule` would take is saved
+    add_node(graph, op, target, ...)       a node of such a graph
 
 Whoever asks for `forward`, of the module or of its class, gets the function that a plain one has, so that people's compilers may keep it,
 script it or print it. As of torch.compile's own graphs the text is of the graph as it is then, with what was changed in it since.
@@ -13,6 +14,19 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import fx
+
+
+def add_node(
+    graph: fx.Graph, op: str, target: Any, arguments: tuple = (), keywords: dict[str, Any] | None = None, name: str | None = None
+) -> fx.Node:
+    """As `graph.create_node`, which since torch 2.13 looks in every argument for torch's symbols: our graphs hold none, and it was a tenth
+    of differentiation."""
+    node = graph.create_node(op, target, name=name)
+    if arguments:
+        node.args = arguments
+    if keywords:
+        node.kwargs = keywords
+    return node
 
 
 class UnwrittenGraphModule(fx.GraphModule):
