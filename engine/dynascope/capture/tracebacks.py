@@ -3,10 +3,10 @@
     f at the line of its `def`                        f at `z = inner(x)`
       forward in <eval_with_key>: getitem = t[i]      inner at `return t[i]`
 
-One of an error that leaves a compiled call, where the graph's own code raised, operator by operator, and the call could not begin anew
-(`relocation`; frames of libraries between the program's are not there). And one of an exception that the program raised and handled
-inside, and keeps (`note_passage`, `rebuilt`). Python makes no frames by request: for each line a small code object of that place and name
-raises once. Such a frame has no locals.
+One of an error that leaves a compiled call, where the graph's own code raised, or an operator between its kernels, and the call could not
+begin anew (`relocation`; frames of libraries between the program's are not there). And one of an exception that the program raised and
+handled inside, and keeps (`note_passage`, `rebuilt`). Python makes no frames by request: for each line a small code object of that place
+and name raises once. Such a frame has no locals.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch import fx
 
 from dynascope.capture.places import is_engine
 from dynascope.capture.values import InstanceValue, TracebackValue
-from dynascope.report.span import UserFrame, UserStack
+from dynascope.report.span import STACKS, UserFrame, UserStack
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
@@ -42,7 +42,8 @@ def relocation(graph: fx.Graph) -> Callable[[], None]:
         error = sys.exc_info()[1]
         outermost = error.__traceback__ if error is not None else None
         inside = _of_graph(outermost)
-        stack = stacks.get(_node_name(inside), ()) if inside is not None else ()
+        known = stacks if inside is None else inside.tb_frame.f_globals.get(STACKS, stacks)
+        stack = known.get(_node_name(inside), ()) if inside is not None else ()
         if error is None or outermost is None or inside is None or not stack:
             return
         chain = inside.tb_next
@@ -73,7 +74,7 @@ def rebuilt(entries: tuple[tuple[UserFrame, str | None], ...]) -> TracebackType 
 
 
 def _of_graph(entry: TracebackType | None) -> TracebackType | None:
-    while entry is not None and not entry.tb_frame.f_code.co_filename.startswith(GENERATED):
+    while entry is not None and not entry.tb_frame.f_code.co_filename.startswith(GENERATED) and STACKS not in entry.tb_frame.f_globals:
         entry = entry.tb_next
     return entry
 

@@ -94,3 +94,7 @@ class UserFrame:
 
 UserStack = tuple[UserFrame, ...]
 """Outermost caller first; the frame in which the step happens is last. Empty where no user code is concerned."""
+
+STACKS = "__user_stacks__"
+"""In the globals of generated code: where the program's steps are that the code's own names stand for, name -> stack. Tracebacks are
+made of it."""

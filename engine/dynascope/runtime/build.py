@@ -12,9 +12,10 @@ import ctypes
 import linecache
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from dynascope.dataclass import dataclass
 from dynascope.native.cache import unshared_folder
 from dynascope.native.toolchain import build_shared_object
 from dynascope.report.reason import Explanation
+from dynascope.report.span import STACKS, UserStack
 from dynascope.runtime.launching import launcher, launcher_note
 from dynascope.runtime.layouts import laid_out, restrided
 from dynascope.runtime.timings import Timings
@@ -44,9 +46,11 @@ class Built:
     """Where they were asked for."""
 
 
-def build(runnable: Runnable, options: Any = None) -> Built:
-    """The running form of a kernel module. Raises ToolchainError where its kernels cannot be built."""
+def build(runnable: Runnable, options: Any = None, stacks: Mapping[str, UserStack] = MappingProxyType({})) -> Built:
+    """The running form of a kernel module. `stacks` are the places in the program of what has these names in the wrapper: an operator
+    may raise there. Raises ToolchainError where its kernels cannot be built."""
     names: dict[str, Any] = dict(runnable.values)
+    names[STACKS] = {name: stacks[name] for name in _given_by_operators(runnable.wrapper) if name in stacks}
     names |= {
         "empty": _empty_strided_cpu, "empty_on": torch.empty_strided, "view": _reinterpret_tensor, "restrided": restrided,
         "laid_out": laid_out,
@@ -99,6 +103,10 @@ def _kernel_names(runnable: Runnable) -> list[str]:
 
 def _operator_names(runnable: Runnable) -> list[str]:
     return [name for name in runnable.values if name.startswith("call_")]
+
+
+def _given_by_operators(wrapper: str) -> list[str]:
+    return [line.partition("=")[0].strip() for line in wrapper.splitlines() if "= call_" in line]
 
 
 def _function(runnable: Runnable, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
