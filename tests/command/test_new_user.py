@@ -7,6 +7,8 @@ import sys
 import pytest
 from dynascope.report.costs import duration
 
+pytestmark = pytest.mark.turns(2)
+
 FAILS = """
 import torch
 from torch import nn
