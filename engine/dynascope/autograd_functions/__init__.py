@@ -6,7 +6,7 @@ Capture makes them, the recording of programs looks inside, and they know neithe
 from dynascope.autograd_functions.custom_function import CustomFunction
 from dynascope.autograd_functions.differentiation import gradients
 from dynascope.autograd_functions.freed import with_freed_history
-from dynascope.autograd_functions.reached_hooks import keep_to_passes, register_where_reached
+from dynascope.autograd_functions.reached_hooks import hooks_from_now_on, keep_to_passes, register_where_reached
 from dynascope.autograd_functions.standing_at import Place
 from dynascope.autograd_functions.transforms import Transformed
 from dynascope.autograd_functions.written import Written
@@ -20,6 +20,7 @@ __all__ = [
     "Transformed",
     "Written",
     "gradients",
+    "hooks_from_now_on",
     "keep_to_passes",
     "register_where_reached",
     "with_freed_history",

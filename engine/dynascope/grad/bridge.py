@@ -34,6 +34,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import hooks_from_now_on
 from dynascope.grad.copying_back import copy_back
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
@@ -71,6 +72,7 @@ def bridge(
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
             "functions": pair.functions,
+            "hooks_from_now_on": hooks_from_now_on,
         }
         Otherwise(pair, keeping, backward_callable, backends).install(environment)
         lines += [*_function_source(pair, keeping, with_list is not None), ""]
@@ -157,6 +159,13 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
 def _mark(pair: GradPair) -> str:
     """What is saved where eager saves something and we do not: autograd notes that it was freed."""
     return "" if len(pair.possible_after) == len(pair.tangents) else "nothing"
+
+
+def _results_passed_by(pair: GradPair) -> list[int]:
+    """Results that a pass through the region may not come from: where there are others."""
+    tangents = [tangent.output for tangent in pair.tangents]
+    given = {output.index for output in pair.outputs if isinstance(output, Computed)}
+    return [output for output in tangents if output in given] if len(tangents) > 1 else []
 
 
 def _held_results(pair: GradPair) -> list[int]:
@@ -262,6 +271,7 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
         lines += ["    with no_grad():", f"        outputs = run_forward({parameters})"]
     else:
         lines.append(f"    outputs = {run}({parameters})")
+        lines += [f"    hooks_from_now_on(outputs[{i}])" for i in _results_passed_by(pair)]
     # Autograd may refuse those that it records: they come first, so that nothing was written when it does.
     for mutation in pair.mutations:
         if mutation.records_history:
