@@ -45,7 +45,8 @@ def test_a_truth_value_that_follows_from_a_size():
         assert torch.equal(total[:3], x.sum(0)) and total.shape == (3 + rows,) and pairs.shape == (rows // 2, 3)
 
 
-NUMBERS = [complex(-0.0, 0.0), complex(2, -0.0), complex(0, -2), -2j, complex(-0.0, -0.0), complex(float("nan"), 1), complex(1, float("-inf"))]
+NUMBERS = [complex(-0.0, 0.0), complex(2, -0.0), complex(0, -2), -2j, complex(-0.0, -0.0)]
+NUMBERS += [complex(float("nan"), 1), complex(1, float("-inf"))]
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=repr)
