@@ -34,7 +34,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import hooks_from_now_on
+from dynascope.autograd_functions import hooks_from_now_on, names_read
 from dynascope.grad.copying_back import copy_back
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
@@ -74,14 +74,15 @@ def bridge(
             "functions": pair.functions,
             "hooks_from_now_on": hooks_from_now_on,
         }
-        Otherwise(pair, keeping, backward_callable, backends).install(environment)
-        lines += [*_function_source(pair, keeping, with_list is not None), ""]
+        names = names_read(pair.program.graph) if pair.program is not None else ()
+        Otherwise(pair, keeping, backward_callable, backends, names).install(environment)
+        lines += [*_function_source(pair, keeping, with_list is not None, bool(names)), ""]
     source = "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
     exec(compile(source, f"<bridge of {pair.region}>", "exec"), environment)
     return environment["call"]  # type: ignore[return-value]
 
 
-def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[str]:
+def _function_source(pair: GradPair, keeping: Keeping, with_list: bool, reads_names: bool) -> list[str]:
     count = pair.visible_count
     views = _view_outputs(pair)
     tensors = [saved for saved in pair.saved if saved.layout is not None]
@@ -115,7 +116,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         "",
         "    @staticmethod",
         "    def backward(ctx, *tangents):",
-        *_backward_source(pair, tensors, numbers, with_list),
+        *_backward_source(pair, tensors, numbers, with_list, reads_names),
         "",
         "apply = Region.apply",
     ]
@@ -133,10 +134,11 @@ def _tuple_source(name: str, items: list[str]) -> list[str]:
     return [f"        {name} = ({''.join(item + ', ' for item in items)})"] if items else []
 
 
-def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved], with_list: bool) -> list[str]:
+def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved], with_list: bool, reads_names: bool) -> list[str]:
     if pair.overwritten:  # which pass it is that raises, is found out there
         return ["        return otherwise(ctx, tangents)"]
-    usual = ["        if is_grad_enabled() or not fits(tangents):", "            return otherwise(ctx, tangents)"]
+    unusual = "is_grad_enabled() or not fits(tangents)" + (" or names_changed()" if reads_names else "")
+    usual = [f"        if {unusual}:", "            return otherwise(ctx, tangents)"]
     names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}
     names |= {id(saved): f"ctx.numbers[{i}]" for i, saved in enumerate(numbers)}
     arguments = [names[id(saved)] for saved in pair.saved]
