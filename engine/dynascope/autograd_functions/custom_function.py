@@ -45,7 +45,8 @@ class CustomFunction:
     """Whether undefined gradients of results are zeros for `backward`."""
     is_once_differentiable: bool
     ends_here: bool = False
-    """Its own backward pass was not followed to where it may be differentiated again, which is an error then."""
+    """Its own backward pass was not followed to where it may be differentiated again: the program's own runs then, or, where its context
+    cannot be made again, that is an error."""
     asked_at: tuple[Place, ...] = field(default=(), repr=False)
     """Where the program's backward pass reads what was saved, from that function on: there it is told that this was freed or changed."""
 
@@ -69,12 +70,19 @@ class CustomFunction:
     @functools.cached_property
     def _plain(self) -> type[torch.autograd.Function]:
         def run(graph: fx.GraphModule, inputs: Sequence[Any]) -> Sequence[Any]:
-            if graph is not self.backward or self.own is None or not any(name.is_changed() for name in self.names):
+            if graph is not self.backward or not self.runs_its_own():
                 return graph(*inputs)
             gradients, kept = inputs[: self.count], inputs[self.count :]
             return self.own.gradients(self.name, gradients, kept, len(self.backward.graph.output_node().args[0]))
 
         return _function_of(self, run)
+
+    def runs_its_own(self) -> bool:
+        """Whether the program's own backward pass runs, and not what was captured of it."""
+        if self.own is None:
+            return False
+        ends = self.ends_here and self.own.attributes is not None and torch.is_grad_enabled()
+        return ends or any(name.is_changed() for name in self.names)
 
     def _results(self, results: tuple) -> Any:
         return results if self.returns_tuple else results[0]
@@ -122,7 +130,7 @@ def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Functi
 
     def followed(ctx: Any, gradients: tuple, saved: tuple) -> tuple:
         made = tuple(run(custom.backward, (*gradients, *saved, *ctx.kept)))
-        if not custom.ends_here or not torch.is_grad_enabled():
+        if not custom.ends_here or not torch.is_grad_enabled() or custom.runs_its_own():
             return made
         return tuple(gradient if gradient is None else DifferentiatedNoFurther.apply(gradient, custom.name) for gradient in made)
 

@@ -271,7 +271,8 @@ class Call:
         kept = list(dict.fromkeys(asked))
         count = len(kept)
         kept += [n for n in read if n not in kept]
-        if self.names:  # the program's own pass may have to run
+        may_run = bool(self.names) or self.ends_here  # the program's own pass
+        if may_run:
             kept += [n for n in dict.fromkeys(value.node for value in (*saved, *self.tensors_on_context())) if n not in kept]
         outside = [*read_by(forward), *(value.node for value in tensors), *kept]
         known = {value.node: value for value in given}
@@ -297,7 +298,7 @@ class Call:
             self.ends_here,
             self.asked_at(),
             tuple(self.names.values()),
-            self.own_backward(results, kept) if self.names else None,
+            self.own_backward(results, kept) if may_run else None,
         )
         return custom, [known.get(node) or value_of(self, node) for node in operands]
 
