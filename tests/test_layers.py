@@ -62,6 +62,13 @@ def test_ground_stands_alone(module):
     assert not any(name.startswith("dynascope") or name.startswith("torch") for name in imports(ENGINE / f"{module}.py"))
 
 
+def test_dataclasses_write_their_methods_when_these_are_used():
+    """The standard library's would be half of the time of the engine's import."""
+    for path in python_files(ENGINE):
+        if path != ENGINE / "dataclass.py":
+            assert "dataclasses.dataclass" not in imports(path), path.relative_to(ROOT)
+
+
 @pytest.mark.parametrize("package", NO_TORCH)
 def test_package_imports_no_torch(package):
     for path in python_files(ENGINE / package):

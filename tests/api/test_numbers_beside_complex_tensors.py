@@ -43,3 +43,20 @@ def test_a_truth_value_that_follows_from_a_size():
         x = torch.arange(3.0 * rows).view(rows, 3)
         total, pairs = program(x, rows)
         assert torch.equal(total[:3], x.sum(0)) and total.shape == (3 + rows,) and pairs.shape == (rows // 2, 3)
+
+
+NUMBERS = [complex(-0.0, 0.0), complex(2, -0.0), complex(0, -2), -2j, complex(-0.0, -0.0)]
+NUMBERS += [complex(float("nan"), 1), complex(1, float("-inf"))]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_a_zero_has_its_sign_and_infinity_a_name(number, backend):
+    """Python's text of a complex number is a sum, which read again is another number."""
+
+    def program(x):
+        return x * number, x + number, torch.full((2,), number), torch.tensor([number, 1j]) * x, torch.stack([x * number, x - number])
+
+    x = torch.tensor([1.0, -2.0])
+    found = dynascope.compile(program, backend=backend, fullgraph=True)(x)
+    assert list(map(str, found)) == list(map(str, program(x)))

@@ -239,9 +239,54 @@ def test_a_backward_pass_is_differentiated_as_the_program_says(function, backend
     torch.testing.assert_close(second_derivative(compiled, x), wanted)
 
 
-def test_a_third_derivative_that_was_not_followed_is_refused():
+class CallsAnotherThere(Function):
+    """Each derivative is another function's, with a factor of its own."""
+
+    @staticmethod
+    def forward(ctx, x, power):
+        ctx.power = power
+        ctx.save_for_backward(x)
+        return x**power
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return CallsAnotherThere.apply(x, ctx.power - 1) * gradient * (ctx.power + 10), None
+
+
+def derivatives(function, x, count):
+    found = [(function(x) ** 5).sum()]
+    for _ in range(count):
+        found.append(torch.autograd.grad(found[-1].sum(), x, create_graph=True)[0])
+    return found
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("function", [CallsItself.apply, lambda x: CallsAnotherThere.apply(x * 2, 5)])
+def test_derivatives_beyond_what_was_followed(function, backend):
+    """The program's own backward passes run there."""
     x = torch.linspace(0.5, 1, 4, requires_grad=True)
-    second = second_derivative(dynascope.compile(lambda x: CallsItself.apply(x), backend="eager"), x)
+    compiled = dynascope.compile(lambda x: function(x), backend=backend, fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(derivatives(compiled, x, 4), derivatives(function, x, 4))
+
+
+class KeepsAnObject(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.made = {"there": x * 2}
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return KeepsAnObject.apply(x) * ctx.made["there"] * gradient
+
+
+def test_a_third_derivative_without_a_context_is_refused():
+    x = torch.linspace(0.5, 1, 4, requires_grad=True)
+    second = second_derivative(dynascope.compile(lambda x: KeepsAnObject.apply(x), backend="eager"), x)
     with pytest.raises(RuntimeError, match="this is a third derivative"):
         second.sum().backward()
 

@@ -82,13 +82,29 @@ def written_as_an_array(x, y):
     return y * 2
 
 
+def written_detached(x, y):
+    x.data = y
+    x.detach().add_(1)
+    x.detach().view(2, 2)[0] *= 2
+    return y * 2
+
+
+def its_name_detached(x, y):
+    x.data = y * 2
+    x = x.detach()
+    x.add_(1)
+    x.data.mul_(2)
+    return x
+
+
 BREAKS = (of_another_shape,)
 
 
 @pytest.mark.parametrize(
     "program",
     [simple, gives_it_back, twice, read_as_a_view, read_later, read_in_a_list, written_later]
-    + [written_through_a_view, source_written_later, assigned_again, of_another_shape, written_as_data, written_as_an_array],
+    + [written_through_a_view, source_written_later, assigned_again, of_another_shape, written_as_data, written_as_an_array]
+    + [written_detached, its_name_detached],
 )
 def test_as_eager(program):
     dispatch = compiled(program)

@@ -1,5 +1,6 @@
 """A library's function that remembers its results (`functools.lru_cache`), asked with sizes that vary."""
 
+import functools
 import importlib.util
 import pathlib
 
@@ -75,3 +76,59 @@ def test_a_function_that_writes_is_left_to_python(library):
         for x in [*batches(), *batches()]:
             assert torch.equal(compiled(x), x.unsqueeze(-1) * 2)
     assert library.SEEN == [(2, 4), (3, 4), (5, 4), (7, 4)]
+
+
+FACTOR = 2
+
+
+@functools.lru_cache
+def factor(number):
+    return number * FACTOR
+
+
+@functools.lru_cache(maxsize=1)
+def row(number):
+    return (number, FACTOR)
+
+
+@functools.lru_cache
+def table(number):
+    return torch.arange(2.0) * number * FACTOR
+
+
+class Made:
+    def __init__(self, number):
+        self.number = number * FACTOR
+
+
+@functools.lru_cache
+def made(number):
+    return Made(number)
+
+
+CLEARED = [lambda x: x * factor(3), lambda x: x * row(3)[1], lambda x: x * table(3), lambda x: x * made(3).number]
+
+
+@pytest.mark.parametrize("program", CLEARED)
+def test_a_cache_that_is_cleared(program):
+    global FACTOR
+    compiled = dynascope.compile(program, fullgraph=True)
+    x = torch.ones(2)
+    for FACTOR in (2, 2, 5, 5, 7):
+        for function in (factor, row, table, made):
+            function.cache_clear()
+        assert torch.equal(compiled(x), program(x))
+        FACTOR += 1  # nobody asks
+        assert torch.equal(compiled(x), program(x))
+    FACTOR = 2
+
+
+def test_calls_are_counted():
+    factor.cache_clear()
+    compiled = dynascope.compile(lambda x: x * factor(3) + factor(3), fullgraph=True)
+    counts = []
+    for _ in range(4):
+        compiled(torch.ones(2))
+        counts.append(factor.cache_info().hits)
+    assert [after - before for before, after in zip(counts, counts[1:], strict=False)] == [2, 2, 2]
+    assert factor.cache_info().misses == 1

@@ -193,3 +193,23 @@ def test_a_result_without_a_history_that_was_kept_is_read_as_it_is_then(is_count
         return weight.grad.item()
 
     assert outcome(dynascope.compile(kept)) == outcome(kept)
+
+
+@pytest.mark.parametrize("power", [lambda x: x.pow(x), lambda x: torch.nn.functional.elu_(x * 1)])
+def test_functions_that_torch_tells_apart_by_a_number(power):
+    """`PowBackward1` is the second of its kind, and not named as the first."""
+
+    def said(function):
+        x = torch.linspace(0.5, 2, 4).requires_grad_()
+        y, z = function(x)
+        with torch.no_grad():
+            y.add_(1)
+        with pytest.raises(RuntimeError) as error:
+            z.sum().backward()
+        return str(error.value).partition(" is at version")[0]
+
+    def program(x):
+        y = power(x)
+        return y, y * y
+
+    assert said(dynascope.compile(program)) == said(program)

@@ -3,10 +3,11 @@
 Capture makes them, the recording of programs looks inside, and they know neither.
 """
 
-from dynascope.autograd_functions.custom_function import CustomFunction
+from dynascope.autograd_functions.custom_function import CustomFunction, names_read
 from dynascope.autograd_functions.differentiation import gradients
 from dynascope.autograd_functions.freed import with_freed_history
-from dynascope.autograd_functions.reached_hooks import keep_to_passes, register_where_reached
+from dynascope.autograd_functions.names_read import NameRead, OwnBackward
+from dynascope.autograd_functions.reached_hooks import hooks_from_now_on, keep_to_passes, register_where_reached
 from dynascope.autograd_functions.standing_at import Place
 from dynascope.autograd_functions.transforms import Transformed
 from dynascope.autograd_functions.written import Written
@@ -16,11 +17,15 @@ HOLDS_GRAPH = (CustomFunction, Transformed)
 __all__ = [
     "HOLDS_GRAPH",
     "CustomFunction",
+    "NameRead",
+    "OwnBackward",
     "Place",
     "Transformed",
     "Written",
     "gradients",
+    "hooks_from_now_on",
     "keep_to_passes",
+    "names_read",
     "register_where_reached",
     "with_freed_history",
 ]

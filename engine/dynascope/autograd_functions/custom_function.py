@@ -20,6 +20,7 @@ import torch
 from torch import fx
 from torch.autograd.function import once_differentiable
 
+from dynascope.autograd_functions.names_read import NameRead, OwnBackward
 from dynascope.autograd_functions.standing_at import Place, standing_at
 from dynascope.dataclass import dataclass
 
@@ -45,9 +46,14 @@ class CustomFunction:
     """Whether undefined gradients of results are zeros for `backward`."""
     is_once_differentiable: bool
     ends_here: bool = False
-    """Its own backward pass was not followed to where it may be differentiated again, which is an error then."""
+    """Its own backward pass was not followed to where it may be differentiated again: the program's own runs then, or, where its context
+    cannot be made again, that is an error."""
     asked_at: tuple[Place, ...] = field(default=(), repr=False)
     """Where the program's backward pass reads what was saved, from that function on: there it is told that this was freed or changed."""
+
+    names: tuple[NameRead, ...] = field(default=(), repr=False)
+    """Those that `backward` takes for granted, and the program's own backward pass."""
+    own: OwnBackward | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """As fx names what a node calls. What lies in torch's modules fx looks up there by its name: it would find the class."""
@@ -64,10 +70,35 @@ class CustomFunction:
 
     @functools.cached_property
     def _plain(self) -> type[torch.autograd.Function]:
-        return _function_of(self, lambda graph, inputs: graph(*inputs))
+        def run(graph: fx.GraphModule, inputs: Sequence[Any]) -> Sequence[Any]:
+            if graph is not self.backward or not self.runs_its_own():
+                return graph(*inputs)
+            gradients, kept = inputs[: self.count], inputs[self.count :]
+            return self.own.gradients(self.name, gradients, kept, len(self.backward.graph.output_node().args[0]))
+
+        return _function_of(self, run)
+
+    def runs_its_own(self) -> bool:
+        """Whether the program's own backward pass runs, and not what was captured of it."""
+        if self.own is None:
+            return False
+        ends = self.ends_here and self.own.attributes is not None and torch.is_grad_enabled()
+        return ends or any(name.is_changed() for name in self.names)
 
     def _results(self, results: tuple) -> Any:
         return results if self.returns_tuple else results[0]
+
+
+def names_read(graph: fx.GraphModule) -> tuple[NameRead, ...]:
+    """By the backward passes of all custom functions in a graph."""
+    found: list[NameRead] = []
+    for node in graph.graph.nodes:
+        if isinstance(node.target, CustomFunction):
+            inside = (names_read(node.target.forward), names_read(node.target.backward))
+            found += [*node.target.names, *inside[0], *inside[1]]
+        elif isinstance(held := getattr(node.target, "forward", None), fx.GraphModule):
+            found += names_read(held)
+    return tuple(found)
 
 
 class DifferentiatedNoFurther(torch.autograd.Function):
@@ -100,7 +131,7 @@ def _function_of(custom: CustomFunction, run: Run) -> type[torch.autograd.Functi
 
     def followed(ctx: Any, gradients: tuple, saved: tuple) -> tuple:
         made = tuple(run(custom.backward, (*gradients, *saved, *ctx.kept)))
-        if not custom.ends_here or not torch.is_grad_enabled():
+        if not custom.ends_here or not torch.is_grad_enabled() or custom.runs_its_own():
             return made
         return tuple(gradient if gradient is None else DifferentiatedNoFurther.apply(gradient, custom.name) for gradient in made)
 

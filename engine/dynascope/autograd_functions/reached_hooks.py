@@ -3,10 +3,14 @@ of its results and inputs in every pass, with None where that does not come thro
 
     register_where_reached(h, hook)     inside: of a region that gives `y` too, `y.backward()` calls no hook of `h`
     keep_to_passes(function)            of a leaf that a pass through the region does not lead to
+    hooks_from_now_on(result)           outside: those that the program puts on it after the call
+
+Autograd calls them before the region's own backward pass, which could not take them back.
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +64,23 @@ class AfterArrival:
 def where_reached(hook: Callable[[torch.Tensor], Any]) -> Callable[..., Any]:
     is_ours = isinstance(hook, (WhereReached, Arrival))
     return hook if is_ours or getattr(hook, "__module__", None) == COUNTS_ITS_CALLS else WhereReached(hook)
+
+
+class ReachedHooks(collections.OrderedDict):
+    """A tensor's hooks, which keep to the passes that come through it."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: int, hook: Callable[[torch.Tensor], Any]) -> None:
+        super().__setitem__(key, where_reached(hook))
+
+
+def hooks_from_now_on(result: torch.Tensor) -> None:
+    """Those that the program will put on a result, which has none yet."""
+    function = result.grad_fn
+    if function is not None:
+        result._backward_hooks = ReachedHooks()
+        function._register_hook_dict(result)
 
 
 def register_where_reached(tensor: torch.Tensor, hook: Callable[[torch.Tensor], Any]) -> Any:

@@ -189,7 +189,7 @@ class Machine:
         """Those that the program has entered (`with torch.device("cuda"):`), each until its block ends."""
         self.backward_passes: tuple[Any, ...] = ()
         """The calls of custom functions whose backward passes are followed, as they may be differentiated again, outermost first."""
-        self.check_read: Callable[[Value | None, Frame], None] | None = None
+        self.check_read: Callable[[Value | None, Frame, Any], None] | None = None
         """Told what each instruction gives or leaves on its frame's stack, while what runs later is followed."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
@@ -303,7 +303,7 @@ class Machine:
             raise Break(UnsupportedInstruction(instruction.operation, self.expression()))
         result = step(self, frame, instruction)
         if self.check_read is not None:
-            self.check_read(result if isinstance(result, Value) else None, frame)
+            self.check_read(result if isinstance(result, Value) else None, frame, instruction)
         return result
 
     @contextmanager

@@ -1,7 +1,8 @@
 """What the backward pass of a custom function reads: it is followed with the forward pass, and runs later.
 
     ctx.scale * gradient              what the context holds was put there by the forward pass
-    EPSILON, ctx.dtype, other(x)      names and what cannot change are taken to be the same then
+    ctx.dtype, other(x)               what cannot change is the same then
+    EPSILON, Options.scale            names of numbers, functions and classes are looked up again then (`names_read.py`)
     ctx.layer.scale, settings["k"]    an object from outside may hold something else by then
 
 Only the program's own code is asked: what libraries look up in tables of theirs are names.
@@ -10,26 +11,98 @@ Only the program's own code is asked: what libraries look up in tables of theirs
 from __future__ import annotations
 
 import enum
+import functools
+import types
+import weakref
+from dataclasses import replace
 from typing import Any
 
+from dynascope.autograd_functions import NameRead
 from dynascope.capture.frames import Frame
 from dynascope.capture.guard_log import is_fixed
-from dynascope.capture.places import is_library
-from dynascope.capture.values import UNSEEN, DictValue, InstanceValue, ListValue, NullValue, SetValue, Value
+from dynascope.capture.places import is_library, is_library_name
+from dynascope.capture.values import (
+    UNSEEN,
+    ConstantValue,
+    DictValue,
+    InstanceValue,
+    ListValue,
+    NullValue,
+    SetValue,
+    Value,
+)
+from dynascope.dataclass import dataclass
+from dynascope.guards.source import (
+    AttributeSource,
+    CellSource,
+    ConstantSource,
+    DictionaryAttributeSource,
+    FrameValues,
+    GlobalSource,
+    ItemSource,
+    Source,
+)
+
+BY_NAME = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
 
 
-def object_read(result: Value | None, frame: Frame) -> Value | None:
-    """The object from outside that an instruction gave, or has put on the stack, where its contents may change."""
+def value_given(result: Value | None, frame: Frame) -> Value | None:
+    """What an instruction of the program's gave, or has put on the stack."""
     if is_library(frame.globals):
         return None
     on_top = (value for value in reversed(frame.stack[-2:]) if not isinstance(value, NullValue))
     value = next(on_top, None) if result is None else result
-    if value is not None and value.__class__ in UNSEEN:
-        value = value.realize()
-    return value if value is not None and may_change(value) else None
+    return value.realize() if value is not None and value.__class__ in UNSEEN else value
+
+
+def name_of_constant(value: Value | None, values: FrameValues) -> NameRead | None:
+    """How a number, text, function or class of the program is looked up again. What the library has stays; so do modules."""
+    if not isinstance(value, ConstantValue) or value.source is None or isinstance(value.value, types.ModuleType):
+        return None
+    place = place_of_name(value.source, values)
+    if place is None or is_library_name(getattr(value.value, "__module__", None) or ""):
+        return None
+    return NameRead.of(value.source.expression(), functools.partial(place.read, NO_FRAME), value.value)
+
+
+NO_FRAME = FrameValues({}, {}, {})
+"""Places that hang on an object itself ask nothing of a frame."""
+
+
+def place_of_name(source: Source, values: FrameValues) -> Source | None:
+    """A name of a module, a variable or what a class or module holds, by the object that holds it: None of other places."""
+    if isinstance(source, GlobalSource):
+        holder = values.globals if source.module is None else None
+        if holder is not None:
+            return ItemSource(ConstantSource("globals", holder), source.name) if source.name in holder else None
+        return source
+    if isinstance(source, CellSource):
+        cell = values.variables.get(source.name)
+        return None if cell is None else AttributeSource(ConstantSource("cell", cell), "cell_contents")
+    if not isinstance(source, (AttributeSource, DictionaryAttributeSource, ItemSource)):
+        return None
+    is_of_module = isinstance(source, ItemSource) and getattr(source.base, "name", "") == "__globals__"
+    holder = source.base.read(values)
+    if isinstance(holder, (type, types.ModuleType)):
+        return replace(source, base=Weakly(weakref.ref(holder)))
+    return replace(source, base=ConstantSource("holder", holder)) if is_of_module or isinstance(holder, types.CellType) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Weakly(Source):
+    """A class or module, which is not kept alive."""
+
+    reference: weakref.ref[Any]
+
+    def read(self, values: FrameValues) -> Any:
+        holder = self.reference()
+        if holder is None:
+            raise KeyError
+        return holder
 
 
 def may_change(value: Value) -> bool:
+    """Whether it is an object from outside, the contents of which may change."""
     if not isinstance(value, (DictValue, ListValue, SetValue, InstanceValue)) or value.source is None or is_fixed(value.source):
         return False
     return not is_frozen(value.python_type)

@@ -34,6 +34,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.autograd_functions import hooks_from_now_on, names_read
 from dynascope.grad.copying_back import copy_back
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
@@ -71,15 +72,17 @@ def bridge(
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
             "functions": pair.functions,
+            "hooks_from_now_on": hooks_from_now_on,
         }
-        Otherwise(pair, keeping, backward_callable, backends).install(environment)
-        lines += [*_function_source(pair, keeping, with_list is not None), ""]
+        names = names_read(pair.program.graph) if pair.program is not None else ()
+        Otherwise(pair, keeping, backward_callable, backends, names).install(environment)
+        lines += [*_function_source(pair, keeping, with_list is not None, bool(names)), ""]
     source = "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
     exec(compile(source, f"<bridge of {pair.region}>", "exec"), environment)
     return environment["call"]  # type: ignore[return-value]
 
 
-def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[str]:
+def _function_source(pair: GradPair, keeping: Keeping, with_list: bool, reads_names: bool) -> list[str]:
     count = pair.visible_count
     views = _view_outputs(pair)
     tensors = [saved for saved in pair.saved if saved.layout is not None]
@@ -113,7 +116,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool) -> list[
         "",
         "    @staticmethod",
         "    def backward(ctx, *tangents):",
-        *_backward_source(pair, tensors, numbers, with_list),
+        *_backward_source(pair, tensors, numbers, with_list, reads_names),
         "",
         "apply = Region.apply",
     ]
@@ -131,10 +134,11 @@ def _tuple_source(name: str, items: list[str]) -> list[str]:
     return [f"        {name} = ({''.join(item + ', ' for item in items)})"] if items else []
 
 
-def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved], with_list: bool) -> list[str]:
+def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved], with_list: bool, reads_names: bool) -> list[str]:
     if pair.overwritten:  # which pass it is that raises, is found out there
         return ["        return otherwise(ctx, tangents)"]
-    usual = ["        if is_grad_enabled() or not fits(tangents):", "            return otherwise(ctx, tangents)"]
+    unusual = "is_grad_enabled() or not fits(tangents)" + (" or names_changed()" if reads_names else "")
+    usual = [f"        if {unusual}:", "            return otherwise(ctx, tangents)"]
     names = {id(saved): f"saved[{i}]" for i, saved in enumerate(tensors)}
     names |= {id(saved): f"ctx.numbers[{i}]" for i, saved in enumerate(numbers)}
     arguments = [names[id(saved)] for saved in pair.saved]
@@ -157,6 +161,13 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
 def _mark(pair: GradPair) -> str:
     """What is saved where eager saves something and we do not: autograd notes that it was freed."""
     return "" if len(pair.possible_after) == len(pair.tangents) else "nothing"
+
+
+def _results_passed_by(pair: GradPair) -> list[int]:
+    """Results that a pass through the region may not come from: where there are others."""
+    tangents = [tangent.output for tangent in pair.tangents]
+    given = {output.index for output in pair.outputs if isinstance(output, Computed)}
+    return [output for output in tangents if output in given] if len(tangents) > 1 else []
 
 
 def _held_results(pair: GradPair) -> list[int]:
@@ -262,6 +273,7 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
         lines += ["    with no_grad():", f"        outputs = run_forward({parameters})"]
     else:
         lines.append(f"    outputs = {run}({parameters})")
+        lines += [f"    hooks_from_now_on(outputs[{i}])" for i in _results_passed_by(pair)]
     # Autograd may refuse those that it records: they come first, so that nothing was written when it does.
     for mutation in pair.mutations:
         if mutation.records_history:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import keep_to_passes
+from dynascope.autograd_functions import NameRead, keep_to_passes
 from dynascope.dataclass import dataclass
 from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
@@ -77,8 +77,11 @@ AS_WRITTEN = Backends(lambda graph: graph, lambda graph: graph, fits_in_python)
 class Otherwise:
     """`otherwise(ctx, tangents)` of a region: every backward pass but the usual one."""
 
-    def __init__(self, pair: GradPair, keeping: Keeping, run_backward: Call, backends: Backends) -> None:
+    def __init__(
+        self, pair: GradPair, keeping: Keeping, run_backward: Call, backends: Backends, names: tuple[NameRead, ...] = ()
+    ) -> None:
         self.pair, self.keeping, self.run_backward, self.backends = pair, keeping, run_backward, backends
+        self.names = names
         self.environment: dict[str, Any] = {}
         self.lock = threading.Lock()
         self.partial: dict[tuple[Given, ...], PartialBackward] = {}
@@ -91,6 +94,7 @@ class Otherwise:
         self.usual = self.backends.fits(self.pair.visible_count, layouts)
         environment |= {
             "otherwise": self,
+            "names_changed": self.names_changed,
             "fits": self._first_time,
             "keep": strongly,
             "keep_copy": copied,
@@ -106,7 +110,8 @@ class Otherwise:
         environment = self.environment
         if environment["fits"] != self.usual:
             environment["fits"] = self.usual
-            environment |= {"keep": weakly, "keep_copy": not_copied}
+            if not self.names:  # else the region may have to run again in any pass
+                environment |= {"keep": weakly, "keep_copy": not_copied}
 
     def __call__(self, ctx: Any, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
         gradients = self._gradients(ctx, tangents)
@@ -122,6 +127,8 @@ class Otherwise:
         if torch.is_grad_enabled():
             return self._by_running_again(ctx, given)
         self._wants_first_derivatives()
+        if self.names_changed():
+            return self._detached_by_running_again(ctx, given)
         try:
             return self._first_derivative(ctx, given, all(g is None or g.layout is torch.strided for g in given))
         except (RuntimeError, NotImplementedError):
@@ -144,9 +151,7 @@ class Otherwise:
                 run, partial = self._backward(pattern, foreign)
             except DifferentiationRefused:
                 # The recording has no pass for these tangents alone.
-                with torch.enable_grad():
-                    gradients = self._by_running_again(ctx, given)
-                return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
+                return self._detached_by_running_again(ctx, given)
         if (overwritten := first_read(partial.overwritten, self.pair, ctx)) is not None:
             raise overwritten_error(overwritten, values, self.pair, ctx)
         saved = self._saved(ctx, pattern, partial)
@@ -168,6 +173,15 @@ class Otherwise:
         del saved
         ctx.maybe_clear_saved_tensors()
         return with_twins(with_list(operands), partial.twins)
+
+    def names_changed(self) -> bool:
+        """Whether a name that a custom function's backward pass reads leads to something else than when it was captured."""
+        return any(name.is_changed() for name in self.names)
+
+    def _detached_by_running_again(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        with torch.enable_grad():
+            gradients = self._by_running_again(ctx, given)
+        return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
 
     def _by_running_again(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The region runs once more, operator by operator, and autograd goes back through that. It needs its inputs."""

@@ -216,7 +216,7 @@ def renamed(error: RuntimeError, pair: GradPair, ctx: Any) -> RuntimeError:
 
 def _spoken(function: str) -> str:
     """How such errors name autograd's function: `ExpBackward0` and `KeptBackward` in torch 2.11, `Exp` and `Kept` in later ones."""
-    return function if _says_whole_names() else re.sub(r"Backward\d*$", "", function)
+    return function if _says_whole_names() else re.sub(r"Backward0?(?=\d*$)", "", function)
 
 
 @cache

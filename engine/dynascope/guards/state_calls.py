@@ -42,6 +42,31 @@ class CallReturns(Predicate):
         return f"`{self.function.__name__}()` is {short_repr(self.function())}, and was {short_repr(self.value)}"
 
 
+@dataclass(frozen=True, eq=False)
+class Remembers(Predicate):
+    """A function that remembers its results (`functools.lru_cache`) gives this one: asked as the program asks it, once for each of the
+    program's calls, so that it counts them. Where its cache was cleared it computes it now."""
+
+    arguments: tuple
+    keywords: dict[str, Any]
+    result: Any
+    identity: int
+    """Of a result that is no constant, which is not kept alive; the function does that. 0 of others."""
+
+    def holds(self, function: Callable[..., Any]) -> bool:
+        try:
+            now = function(*self.arguments, **self.keywords)
+        except Exception:  # the program's own call says it
+            return False
+        return id(now) == self.identity if self.identity else constants_equal(now, self.result)
+
+    def check(self) -> str:
+        return f"gives for {', '.join(map(short_repr, self.arguments))} what it gave"
+
+    def failure(self, expression: str, function: Callable[..., Any]) -> str:
+        return f"{expression} gives something else for {', '.join(map(short_repr, self.arguments))}: its cache was cleared"
+
+
 @dataclass(frozen=True)
 class Asked:
     """A function that is told what it is asked about."""

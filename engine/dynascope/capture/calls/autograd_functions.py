@@ -12,6 +12,7 @@ with its own backward pass, and what is computed under `no_grad` is detached (`U
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction, Place
+from dynascope.autograd_functions import CustomFunction, NameRead, OwnBackward, Place
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import class_method_meaning, meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
@@ -29,23 +30,26 @@ from dynascope.capture.histories import storage_of
 from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols import attributes, gradient_requirements
 from dynascope.capture.raising import raises_unread
-from dynascope.capture.read_later import object_read
+from dynascope.capture.read_later import BY_NAME, may_change, name_of_constant, value_given
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
     InstanceValue,
+    NotConstant,
     SymbolicNumber,
     TensorValue,
     TupleValue,
     Value,
     boolean,
+    constant_of,
 )
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
     from dynascope.capture.machine import Machine
+    from dynascope.frame.instructions import Instruction
 
 T = TypeVar("T")
 FunctionCtx = torch.autograd.function.FunctionCtx
@@ -55,6 +59,9 @@ OWN_SETUP = torch.autograd.Function.setup_context
 SAVED, ASKED_FOR, ASKED_AT = "what was saved", "saved_tensors", "where it is asked for"
 """Attributes of a context: the first is there for the backward pass, and has a name that no program writes; the others from when that
 asks for it."""
+
+
+OF_THE_CAPTURE = frozenset((SAVED, ASKED_FOR, ASKED_AT, "to_save", "non_differentiable", "dirty_tensors", "materialize_grads"))
 
 
 class Context(FunctionCtx):
@@ -99,6 +106,7 @@ class Call:
         gradient_requirements.check_unchanged(machine, given)
         self.context = InstanceValue(Context)
         self.tangents: list[fx.Node] = []
+        self.names: dict[Any, NameRead] = {}
         self.unrecorded, self.ends_here = Unrecorded(self), False
         self.is_once_differentiable = cls.value.backward.__globals__ is vars(torch.autograd.function)
         around: tuple[Call, ...] = machine.backward_passes
@@ -204,10 +212,17 @@ class Call:
         return meanwhile(machine, partial(setattr, machine, "backward_passes"), machine.backward_passes, passes)
 
     def reading_later(self) -> AbstractContextManager[None]:
-        def check(result: Value | None, frame: Frame) -> None:
-            if (found := object_read(result, frame)) is not None:
-                kind = found.python_type.__name__
+        def check(result: Value | None, frame: Frame, instruction: Instruction) -> None:
+            value = value_given(result, frame)
+            if value is None:
+                return
+            kind = value.python_type.__name__
+            if may_change(value):
                 raise self.cannot(f"its backward pass reads an object of {kind} from outside, which may hold something else by then")
+            if isinstance(value, SymbolicNumber) and value.source is not None and instruction.operation in BY_NAME:
+                raise self.cannot(f"its backward pass reads {value.source.expression()}, which changes, and may be another number by then")
+            if (name := name_of_constant(value, self.machine.values)) is not None:
+                self.names.setdefault(value.source, name)
 
         machine = self.machine
         return meanwhile(machine, partial(setattr, machine, "check_read"), machine.check_read, check)
@@ -256,6 +271,9 @@ class Call:
         kept = list(dict.fromkeys(asked))
         count = len(kept)
         kept += [n for n in read if n not in kept]
+        may_run = bool(self.names) or self.ends_here  # the program's own pass
+        if may_run:
+            kept += [n for n in dict.fromkeys(value.node for value in (*saved, *self.tensors_on_context())) if n not in kept]
         outside = [*read_by(forward), *(value.node for value in tensors), *kept]
         known = {value.node: value for value in given}
         lifted = [n for n in dict.fromkeys(outside) if n not in forward and n not in known]
@@ -279,8 +297,35 @@ class Call:
             self.is_once_differentiable,
             self.ends_here,
             self.asked_at(),
+            tuple(self.names.values()),
+            self.own_backward(results, kept) if may_run else None,
         )
         return custom, [known.get(node) or value_of(self, node) for node in operands]
+
+    def tensors_on_context(self) -> list[TensorValue]:
+        values = map(self.machine.realize, self.context.attributes.values())
+        return [value for value in values if isinstance(value, TensorValue)]
+
+    def own_backward(self, results: list[Value], kept: list[fx.Node]) -> OwnBackward:
+        """What a context can be made of again, for the program's own pass."""
+        saved = [self.machine.realize(item) for item in self.context_tuple("to_save").items]
+        places = [kept.index(item.node) for item in saved if isinstance(item, TensorValue) and item.node in kept]
+        attributes: dict[str, int | tuple[Any]] | None = {}
+        for name, item in self.context.attributes.items():
+            value = self.machine.realize(item)
+            if name in OF_THE_CAPTURE:
+                continue
+            if isinstance(value, TensorValue) and value.node in kept:
+                attributes[name] = kept.index(value.node)
+            elif (constant := constant_of(value)).__class__ is not NotConstant:
+                attributes[name] = (constant,)
+            else:
+                attributes = None
+                break
+        arguments = tuple(at for at, value in enumerate(self.given) if isinstance(value, TensorValue))
+        are_tensors = tuple(isinstance(value, TensorValue) for value in results)
+        known = attributes if len(places) == len(saved) else None
+        return OwnBackward(weakref.ref(self.cls.value), tuple(places), known, are_tensors, arguments)
 
     def asked_at(self) -> tuple[Place, ...]:
         """The program's frames from the backward pass to where it first reads what was saved; none where that is a library's."""

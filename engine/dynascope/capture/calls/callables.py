@@ -41,7 +41,7 @@ from dynascope.capture.values import (
 from dynascope.dataclass import dataclass
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource, MadeSource
-from dynascope.guards.state_calls import CallReturns
+from dynascope.guards.state_calls import CallReturns, Remembers
 from dynascope.report.user_files import is_user_file
 
 if TYPE_CHECKING:
@@ -116,8 +116,9 @@ def cached_property(machine: Machine, arguments: Arguments, keywords: Keywords) 
 def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Keywords) -> Value:
     """A function that remembers its results, called with constants: it is asked, as the program would ask it now.
 
-    What it has to do for that it does once, for this call and all later ones, compiled or not. A result that is no constant is
-    asked for again where the program keeps it, which gives the same object.
+    What it has to do for that it does once, for this call and all later ones, compiled or not. A guard asks it again at each call, as
+    the program does: its cache may have been cleared. A result that is no constant is asked for again where the program keeps it,
+    which gives the same object.
     """
     if is_of_library(function.object) and any(map(varies, (*arguments, *keywords.values()))):
         return run_again(machine, function, arguments, keywords)
@@ -129,6 +130,9 @@ def cached(machine: Machine, function: Value, arguments: Arguments, keywords: Ke
     count = len(arguments)
     named = dict(zip(keywords, known[count:], strict=True))
     found = compute(machine, function.object, tuple(known[:count]), named).value
+    if not is_of_library(function.object) and all(map(is_remembered, known)):
+        answer = (found, 0) if is_remembered(found) else (None, id(found))
+        machine.guards.add(function.source, Remembers(tuple(known[:count]), named, *answer))
     if type(found) in REMEMBERED:
         return value_of(found)
     if any(isinstance(value, InstanceValue) for value in given[count:]):
@@ -250,6 +254,11 @@ def name_of_cached(function: Any) -> str:
 
 
 REMEMBERED = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, type)
+
+
+def is_remembered(thing: Any) -> bool:
+    """Whether it is a constant, of constants alone."""
+    return all(map(is_remembered, thing)) if type(thing) in (tuple, frozenset) else type(thing) in REMEMBERED
 
 
 def _operator_function(function: Any, apply: Any) -> None:

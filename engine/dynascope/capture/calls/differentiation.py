@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import gradients as gradients_of
+from dynascope.autograd_functions import names_read
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.checkpointing import check_unchanged
 from dynascope.capture.calls.inference_mode import keeps_inference_tensors
@@ -25,7 +26,7 @@ from dynascope.capture.protocols import gradient_requirements, gradients, tensor
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, NONE, ConstantValue, TensorValue, TupleValue, Value, boolean
+from dynascope.capture.values import FALSE, NONE, CellValue, ConstantValue, TensorValue, TupleValue, Value, boolean
 from dynascope.frame.resume import resume_origin
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource
@@ -124,6 +125,7 @@ def differentiate(
 ) -> list[Value]:
     tensor_data.check_differentiated(machine)
     check_unchanged(machine)
+    check_names_read(machine)
     creates = is_true(machine, create)
     if machine.hooked or not machine.options.differentiates or len(outputs) != len(tangents):
         raise cannot(machine)
@@ -142,6 +144,14 @@ def differentiate(
     if not keeps:
         machine.journal.set(machine, "freed", machine.freed | entered)
     return [machine.realize(item) for item in found.items]
+
+
+def check_names_read(machine: Machine) -> None:
+    """The program may have changed what a backward pass was captured with; the name itself is written when the graph has run."""
+    written = {name for _, name in machine.global_writes}
+    written |= {value.name for value in machine.written if isinstance(value, CellValue)}
+    if written and any(name.name.rpartition(".")[2] in written for name in names_read(machine.graph)):
+        raise cannot(machine)
 
 
 def has_parts(machine: Machine) -> bool:

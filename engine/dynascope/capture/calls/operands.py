@@ -60,7 +60,7 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
             return value.value.item(), value.value.item()
         if not isinstance(value.value, GRAPH_CONSTANTS) and not is_constant_sequence(value.value):
             raise Break(ForeignValue(type(value.value).__name__, machine.expression()))
-        return value.value, value.value
+        return as_written(value.value), value.value
     if kind in (TupleValue, ListValue):
         pairs = [to_operand(machine, item) for item in value.items]
         make = list if kind is ListValue else tuple
@@ -75,6 +75,20 @@ def to_operand(machine: Machine, value: Value) -> tuple[Any, Any]:
         raise Break(ForeignValue("set", machine.expression()))
     check_elements(machine, value)
     raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+
+
+class ComplexNumber(complex):
+    """One that the code of a graph gives back as it is: Python's own text of it is a sum, of which a zero has no sign, and an infinity no
+    name."""
+
+    def __repr__(self) -> str:
+        return f"complex({self.real!r}, {self.imag!r})"
+
+
+def as_written(value: Any) -> Any:
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+        return type(value)(map(as_written, value))
+    return ComplexNumber(value) if type(value) is complex else value
 
 
 def is_constant_sequence(value: Any) -> bool:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch import fx
 from torch.utils._pytree import tree_leaves
 
+from dynascope.capture.histories import storage_of
 from dynascope.capture.protocols.gradients import assign
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
@@ -76,10 +78,21 @@ def as_given(machine: Machine, tensor: TensorValue) -> TensorValue:
 def count_writes(machine: Machine, written: list[TensorValue]) -> None:
     """A write is one to both, and counted for the assigned tensor alone. Not of what was assigned by another name: that is a break."""
     for held, known in list(machine.assigned.items()):
-        if any(tensor is held or tensor.example._base is held.example for tensor in written):
+        if any(tensor.example._base is held.example or counts_with(tensor, held) for tensor in written):
             if known.tensor is held:
                 raise Break(TensorAttribute("data"))
             machine.graph.counts_write(known.tensor.node)
+
+
+def counts_with(tensor: TensorValue, held: TensorValue) -> bool:
+    """Whether it is the tensor, or came from it by `detach()` and views, which count writes together; `.data` counts alone."""
+    node, memory = tensor.node, storage_of(tensor.node)
+    while node is not held.node:
+        before = node.args[0] if node.args else None
+        if node.target is getattr or not isinstance(before, fx.Node) or storage_of(before) != memory:
+            return False
+        node = before
+    return True
 
 
 def check_differentiated(machine: Machine) -> None:
