@@ -76,3 +76,27 @@ def test_a_mask_that_only_the_run_knows_stays_one():
         x = torch.randn(4, 3, generator=torch.Generator().manual_seed(seed))
         rows = torch.arange(4) - seed
         torch.testing.assert_close(compiled(x, rows), written_before(x, rows))
+
+
+def found_and_written(x):
+    """What is found is known as long as nobody writes to it."""
+    kept, counts = torch.unique(torch.tensor([1, 1, 4]), return_counts=True)
+    first = 2 if kept.sum() == 5 else 3
+    kept[0] = x.long().sum()
+    torch.add(counts, 1, out=counts)
+    return x * first, kept, counts * 2
+
+
+def branch_on_what_was_written(x):
+    _, counts = torch.unique(torch.tensor([1, 1, 4]), return_counts=True)
+    torch.add(counts, x.long(), out=counts)
+    return x * (2 if counts.sum() > 20 else 3)
+
+
+@pytest.mark.may_break
+def test_what_is_written_is_known_no_more():
+    for program in (found_and_written, branch_on_what_was_written):
+        compiled = dynascope.compile(program)
+        for by in (1.0, 30.0, -4.0):
+            x = torch.full((2,), by)
+            torch.testing.assert_close(compiled(x), program(x))

@@ -109,7 +109,7 @@ def is_known(node: fx.Node, most: int = MOST_ELEMENTS) -> bool:
 def is_same_at_each_call(node: fx.Node) -> bool:
     """Whether the operator gives the same for the same operands, as many elements too."""
     if node.meta.get(COUNTED):
-        return True
+        return (UNKNOWN - {"late"}).isdisjoint(node.meta)
     return UNKNOWN.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
 
 
