@@ -38,7 +38,9 @@ def places(x):
 
 
 def repeated(x):
-    return x.repeat_interleave(torch.tensor([2, 0, 1, 1]), 0).view(2, 2, 3) + 1, torch.bincount(torch.tensor([1, 1, 3])).view(2, 2)
+    rows = torch.repeat_interleave(torch.tensor([2, 1, 0, 3]))
+    repeated = x.repeat_interleave(torch.tensor([2, 0, 1, 1]), 0).view(2, 2, 3) + 1
+    return repeated, torch.bincount(torch.tensor([1, 1, 3])).view(2, 2), x[rows].view(3, 6)
 
 
 def nothing(x):
@@ -100,3 +102,19 @@ def test_what_is_written_is_known_no_more():
         for by in (1.0, 30.0, -4.0):
             x = torch.full((2,), by)
             torch.testing.assert_close(compiled(x), program(x))
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_places_repeated_as_often_as_the_run_says(backend):
+    """Which sample each row of a packed batch belongs to."""
+
+    def program(lengths, x):
+        rows = torch.repeat_interleave(lengths)
+        return rows, (x[rows] * 2).sum(0), rows.shape
+
+    compiled = dynascope.compile(program, backend=backend, fullgraph=True)
+    for lengths in ([1, 3, 2], [0, 5, 1], [0, 0, 0], [2, 0, 1]):
+        given = torch.tensor(lengths), torch.arange(6.0).view(3, 2)
+        found, expected = compiled(*given), program(*given)
+        torch.testing.assert_close(found[:2], expected[:2])
+        assert tuple(found[2]) == tuple(expected[2])

@@ -48,8 +48,8 @@ def mark(operation: Operation, nodes: list[fx.Node]) -> None:
 
 def _repeated(machine: Machine, operation: Operation) -> int | None:
     """By the repeats alone: what is repeated may be anything."""
-    repeats = known_tensors.elements_of(machine, operation.tensors[1]) if len(operation.tensors) == 2 else None
-    if repeats is None or repeats.numel() == 1:  # one for all rows
+    repeats = known_tensors.elements_of(machine, operation.tensors[-1])
+    if repeats is None or (repeats.numel() == 1 and len(operation.tensors) == 2):  # one for all rows
         return None
     return int(repeats.sum())
 

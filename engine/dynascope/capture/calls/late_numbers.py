@@ -492,6 +492,8 @@ def as_tuple(key: Any) -> tuple:
 def of_repeat_interleave(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
     given = [*arguments, *keywords.values()]
     tensors = [each for each in given if isinstance(each, torch.Tensor)]
+    if len(given) == len(tensors) == 1 and tensors[0].dim() == 1 and tensors[0].dtype is torch.long:  # each place as often as it says
+        return (lambda arguments, keywords, count: indices(count)), None, 0, None
     if len(tensors) != 2 or len(arguments) < 2 or tensors[1] is not arguments[1] or not keywords.keys() <= {"dim"}:
         return None
     if len(arguments) > 3 or tensors[1].dtype not in (torch.long, torch.int32):
