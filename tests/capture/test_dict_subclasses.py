@@ -170,3 +170,19 @@ def test_an_ordered_dictionary_has_attributes():
     assert vars(ours) == vars(theirs) == {"before": 2, "seen": 7}
     ours.other = theirs.other = 4
     assert call(row, ours)[3] == program(row, theirs)[3] == 4
+
+
+def test_an_ordered_dict_filled_item_by_item_is_copied():
+    """`functional_call` copies the weights that it is given: `OrderedDict((name, p - rate * g) for ...)`."""
+
+    def program(x):
+        made = collections.OrderedDict((name, x * at) for at, name in enumerate("ab"))
+        made.note = "stays"
+        copied = made.copy()
+        copied["c"] = x
+        return made, copied, hasattr(copied, "note")
+
+    x = torch.arange(3.0)
+    found, expected = dynascope.compile(program, backend="eager", fullgraph=True)(x), program(x)
+    assert [list(each) for each in found[:2]] == [list(each) for each in expected[:2]] and found[2] == expected[2]
+    assert type(found[1]) is collections.OrderedDict and torch.equal(found[1]["b"], expected[1]["b"])

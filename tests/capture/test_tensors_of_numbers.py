@@ -1,6 +1,9 @@
 """Tensors made of Python's numbers inside a compiled function, in every form that torch has for it."""
 
+import types
+
 import dynascope
+import numpy
 import pytest
 import torch
 from dynascope.recording import Recorder, use
@@ -89,3 +92,17 @@ def test_the_default_type_and_device_count():
         assert compiled(torch.ones(3), 2).dtype is torch.float64
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_new_tensor_of_an_array():
+    """As recommenders add their fields' offsets: an array that may be another one at the next call, of whatever type."""
+
+    def program(x):
+        return x + x.new_tensor(held.offsets).unsqueeze(0), x.new_tensor(held.offsets, dtype=torch.float32) * 2
+
+    held = types.SimpleNamespace(offsets=numpy.array([0, 5, 12]))
+    compiled = dynascope.compile(program, backend="eager", fullgraph=True)
+    for rows in (4, 4, 6):
+        x = torch.arange(rows * 3).view(rows, 3)
+        torch.testing.assert_close(compiled(x), program(x))
+        held.offsets = held.offsets.astype("int32") + 1

@@ -287,3 +287,54 @@ def test_a_view_made_without_gradients_whose_base_is_written():
         with pytest.raises(RuntimeError, match="no_grad mode"):
             function(part)
         assert x.tolist() == [1, 1, 2]
+
+
+def without_history(x):
+    """In learning from a teacher: `teacher(x).detach_()`, where nothing is recorded anyway."""
+    with torch.no_grad():
+        given = (x * 2).detach_()
+    return given * x, given.requires_grad
+
+
+def detached(x):
+    scaled = x * 3
+    before, alias = scaled + 1, scaled
+    assert scaled.detach_() is alias and not alias.requires_grad and alias.grad_fn is None
+    after = scaled * 2 + before
+    scaled.add_(1)
+    return after, scaled, before * scaled
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("program", [without_history, detached])
+def test_a_tensor_made_inside_loses_its_history(program, backend):
+    def play(function):
+        x = torch.linspace(0, 1, 12).view(3, 4).requires_grad_()
+        results = function(x)
+        leads = [each.requires_grad if isinstance(each, torch.Tensor) else each for each in results]
+        torch.stack([each.sum() for each in results if isinstance(each, torch.Tensor) and each.requires_grad]).sum().backward()
+        return results, leads, x.grad
+
+    function = dynascope.compile(program, backend=backend, fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(play(function), play(program))
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_where_torch_refuses_to_detach_it_does():
+    with pytest.raises(RuntimeError, match="Can't detach views"):
+        dynascope.compile(lambda x: (x.sin(), x[1:].detach_()))(torch.ones(3, requires_grad=True))
+
+
+@pytest.mark.expects("tensor-attribute")
+def test_what_a_backward_pass_keeps_is_detached_by_torch():
+    def program(x):
+        scaled = x * 2
+        squared = scaled * scaled
+        scaled.detach_()
+        return scaled, squared.detach()
+
+    x = torch.ones(3, requires_grad=True)
+    found, expected = dynascope.compile(program)(x), program(x)
+    torch.testing.assert_close(found, expected)
+    assert [each.requires_grad for each in found] == [each.requires_grad for each in expected]

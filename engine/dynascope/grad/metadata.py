@@ -108,9 +108,9 @@ def _in_worlds(scope: Scope, target: Any, arguments: Any, keywords: Any) -> list
             return first if first is None else form(parts)
         sizes = tuple(form(column) for column in zip(*(part.sizes for part in parts), strict=True))
         if all(part.strides == contiguous_strides(part.sizes) for part in parts):  # long products are not searched for
-            return Layout(sizes, contiguous_strides(sizes), first.dtype, first.device)
+            return Layout(sizes, contiguous_strides(sizes), first.dtype, first.device, first.is_sparse)
         strides = tuple(form(column) for column in zip(*(part.strides for part in parts), strict=True))
-        return Layout(sizes, strides, first.dtype, first.device)
+        return Layout(sizes, strides, first.dtype, first.device, first.is_sparse)
 
     return [joined(parts) for parts in zip(*answers, strict=True)]
 

@@ -136,6 +136,20 @@ class UnsupportedTensor(Reason):
 
 
 @dataclass(frozen=True)
+class SparseOperand(Reason):
+    """Where a table is looked up more than once, its gradients are added up; where it is computed, they go on."""
+
+    code = "unsupported-tensor"
+    operation: str
+
+    def message(self) -> str:
+        return f"`{self.operation}` reads a sparse gradient; graphs are made of dense strided tensors."
+
+    def remedy(self) -> str:
+        return "The result is right. For kernels, look the table up once (`table(torch.cat([a, b]))`), or leave `sparse=True` out."
+
+
+@dataclass(frozen=True)
 class UnsupportedDevice(Reason):
     code = "unsupported-tensor"
     name: str

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from dynascope.dataclass import dataclass
+from dynascope.grad.reasons import DifferentiationRefused, SparseOperand
 from dynascope.report.facts import Phase
 from dynascope.report.span import UserStack
 from dynascope.sizes import Size, evaluate, hint_of, roots_of
@@ -33,6 +34,8 @@ class Layout:
     strides: Sizes
     dtype: torch.dtype
     device: torch.device
+    is_sparse: bool = field(default=False, repr=False)
+    """It has no memory that a kernel could read: what an operator gives may leave the graph, and no other operator gets it."""
 
     @property
     def element_count(self) -> int:
@@ -55,7 +58,7 @@ class Layout:
         """The same for the sizes of the call that is compiled."""
         if not self.varies:
             return self
-        return Layout(tuple(map(hint_of, self.sizes)), tuple(map(hint_of, self.strides)), self.dtype, self.device)
+        return Layout(tuple(map(hint_of, self.sizes)), tuple(map(hint_of, self.strides)), self.dtype, self.device, self.is_sparse)
 
 
 def elements_spanned(sizes: Sequence[int], strides: Sequence[int]) -> int:
@@ -72,7 +75,7 @@ def contiguous_strides(sizes: Sizes) -> Sizes:
 
 
 def layout_of(tensor: torch.Tensor, device: torch.device) -> Layout:
-    return Layout(tuple(tensor.shape), tensor.stride(), tensor.dtype, device)
+    return Layout(tuple(tensor.shape), tensor.stride(), tensor.dtype, device, tensor.layout is not torch.strided)
 
 
 @dataclass(eq=False, slots=True)
@@ -254,6 +257,7 @@ class Tape:
     """The seed that each device's random numbers of this call come from."""
     streams: int = 0
     """How many random tensors there are so far; the next one's offset."""
+    has_sparse: bool = False
 
     def write(
         self,
@@ -264,6 +268,9 @@ class Tape:
     ) -> Step:
         """Add a step with one output for each layout; None stands for an output that the operator leaves undefined."""
         step = self._step(target, arguments, keywords)
+        if self.has_sparse and any(isinstance(leaf, Value) and leaf.layout.is_sparse for leaf in leaves((arguments, keywords))):
+            raise DifferentiationRefused(SparseOperand(getattr(target, "__name__", str(target)).partition(".")[0]))
+        self.has_sparse = self.has_sparse or any(layout is not None and layout.is_sparse for layout in layouts)
         step.outputs = tuple(None if layout is None else Value(layout, step, i) for i, layout in enumerate(layouts))
         self.steps.append(step)
         return step

@@ -234,7 +234,8 @@ def refuse_own_methods(machine: Machine, value: DictValue, *names: str) -> None:
 def copy_(machine: Machine, value: DictValue | SetValue) -> Value:
     if isinstance(value, SetValue):
         return value if value.cls is frozenset else SetValue(dict(value.items), value.cls, recipe=recipe(set.copy, value.recipe))
-    refuse_own_methods(machine, value)
+    if value.instance is None or value.instance.cls not in DICTIONARIES:  # attributes of an OrderedDict are not copied
+        refuse_own_methods(machine, value)
     made = DictValue(dict(value.items), value.cls)
     made.default_factory = value.default_factory
     return made

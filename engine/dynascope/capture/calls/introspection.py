@@ -45,16 +45,24 @@ def refusal() -> Break:
 
 def guarded(machine: Machine, asked: Value) -> Any:
     """The real callable, with guards on all that its signature says."""
-    if isinstance(asked, MethodValue) and asked.instance.source is not None:
-        instance = asked.instance.value if isinstance(asked.instance, ConstantValue) else asked.instance.object
-        function = guarded(machine, machine.realize(asked.function))
-        return types.MethodType(function, instance) if isinstance(function, types.FunctionType) else function
+    if isinstance(asked, MethodValue):
+        return bound(asked, guarded(machine, machine.realize(asked.function)))
     if isinstance(asked, FunctionValue) and asked.object is not None:
         guard_function(machine, asked)
         return asked.object
     if isinstance(asked, ConstantValue) and callable(asked.value) and not can_change(asked.value):
         return asked.value
     raise refusal()
+
+
+def bound(asked: MethodValue, function: Any) -> Any:
+    """Which object it is says nothing of the signature of a method in Python: of one that is made inside none is there yet."""
+    instance = asked.instance.value if isinstance(asked.instance, ConstantValue) else getattr(asked.instance, "object", None)
+    if isinstance(function, types.FunctionType):
+        return types.MethodType(function, asked if instance is None else instance)
+    if instance is None or not hasattr(function, "__get__"):
+        raise refusal()
+    return function.__get__(instance)
 
 
 def guard_function(machine: Machine, function: FunctionValue) -> None:

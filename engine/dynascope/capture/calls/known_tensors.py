@@ -2,6 +2,7 @@
 
     n = torch.div(x.size(0), 2, rounding_mode="trunc")     n is 3: `x.view(n, -1)`, `range(n)`
     ids = torch.tensor([2, 5]); (ids < 0).any()             False: a branch may ask
+    x[~torch.eye(4, dtype=torch.bool)].view(4, -1)          of 12 elements at each call (`known_counts.py`)
 
 What reaches no input, draws no numbers and was never written to is the same at each call. It is computed for real, once, by the
 operators themselves; of floats only what lies on the CPU, where eager computes it with the same kernels.
@@ -46,6 +47,8 @@ PYTHONS = {
 NUMBERS = (bool, int, float)
 UNKNOWN = frozenset({"late", "size", "sizes", "written", "stands_in"})
 """Marks of nodes whose elements nobody knows now. `stands_in`: for each row that a transform maps over, not for the first."""
+COUNTED = "counted"
+"""Marks nodes that look for elements, of which as many are found at each call."""
 
 
 def known_number(machine: Machine, tensor: TensorValue) -> ConstantValue | None:
@@ -59,8 +62,9 @@ def known_number(machine: Machine, tensor: TensorValue) -> ConstantValue | None:
     return None if decided is None else ConstantValue(decided)
 
 
-def elements_of(machine: Machine, tensor: TensorValue) -> torch.Tensor | None:
-    nodes = [] if tensor.instance is not None or machine.assigned or autocast.active_devices() else behind(tensor.node)
+def elements_of(machine: Machine, tensor: TensorValue, most: int = MOST_ELEMENTS) -> torch.Tensor | None:
+    is_held = tensor.instance is None and not machine.assigned and not autocast.active_devices()
+    nodes = behind(tensor.node, most) if is_held else []
     if not nodes:
         return None
     made: dict[fx.Node, Any] = {}
@@ -75,7 +79,7 @@ def elements_of(machine: Machine, tensor: TensorValue) -> torch.Tensor | None:
     return made[tensor.node]
 
 
-def behind(node: fx.Node) -> list[fx.Node]:
+def behind(node: fx.Node, most: int) -> list[fx.Node]:
     """All nodes that it is computed from, itself the last; none where one of them is not known."""
     found: dict[fx.Node, None] = {}
     pending = [node]
@@ -84,24 +88,29 @@ def behind(node: fx.Node) -> list[fx.Node]:
         missing = [each for each in wanted.all_input_nodes if each not in found]
         if wanted in found or not missing:
             found[pending.pop()] = None
-            if len(found) > MOST_NODES or not is_known(wanted):
+            if len(found) > MOST_NODES or not is_known(wanted, most):
                 return []
         pending += missing
     return list(found)
 
 
-def is_known(node: fx.Node) -> bool:
+def is_known(node: fx.Node, most: int = MOST_ELEMENTS) -> bool:
     """Whether an operator gives the same elements for the same operands, and nobody has written there since."""
     example, device = node.meta.get("example_value"), node.meta.get("device")
     if example is None and node.op in ("call_function", "call_method"):  # `x.unbind()`: each of its tensors is a node, which is asked
-        return UNKNOWN.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
-    if not isinstance(example, torch.Tensor) or not UNKNOWN.isdisjoint(node.meta):
+        return is_same_at_each_call(node)
+    if not isinstance(example, torch.Tensor) or not is_unwritten(node) or example.requires_grad or example.numel() > most:
         return False
-    if not is_unwritten(node) or example.requires_grad or example.numel() > MOST_ELEMENTS or device is None:
+    if device is None or (device.type != "cpu" and (example.dtype.is_floating_point or example.dtype.is_complex)):
         return False
-    if device.type != "cpu" and (example.dtype.is_floating_point or example.dtype.is_complex):
-        return False
-    return node.op in ("call_function", "call_method") and "out" not in node.kwargs and repeats(node.target)
+    return node.op in ("call_function", "call_method") and is_same_at_each_call(node)
+
+
+def is_same_at_each_call(node: fx.Node) -> bool:
+    """Whether the operator gives the same for the same operands, as many elements too."""
+    if node.meta.get(COUNTED):
+        return (UNKNOWN - {"late"}).isdisjoint(node.meta)
+    return UNKNOWN.isdisjoint(node.meta) and "out" not in node.kwargs and repeats(node.target)
 
 
 def repeats(target: Any) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import known_tensors, numbers_in_tensors
+from dynascope.capture.calls import known_counts, known_tensors, numbers_in_tensors
 from dynascope.capture.calls.pure import value_of
 from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.clocks import clock_among
@@ -312,6 +312,8 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
         if found is None or not are_served(machine) or not same_devices(operation):
             return None
         make, item, dimension, counted = found
+        if (same := known_counts.count(machine, operation, counted)) is not None:
+            return of_known_size(machine, operation, make, same)
         least = least_count(operation)
         example = machine.in_plain_mode(lambda: make(operation.examples, operation.named_examples, least or COUNT))
     except (RuntimeError, IndexError):
@@ -326,6 +328,19 @@ def recorded(machine: Machine, operation: Operation) -> Value | None:
     if counted is not None:
         machine.graph.journal.set_item(machine.sizes.counts, key_of(operation, counted), size)
     machine.graph.late_root(machine.graph.call("call_method", "size", (tensor, dimension), {}, str(size)), size)
+    return value
+
+
+def of_known_size(machine: Machine, operation: Operation, make: Make, count: int) -> Value:
+    """A call that finds as many at each call."""
+
+    def made(arguments: tuple, keywords: Mapping[str, Any]) -> Any:
+        return make(arguments, keywords, count)
+
+    example = machine.in_plain_mode(lambda: made(operation.examples, operation.named_examples))
+    node = late_node(machine, *called(operation), example, operation.device(), LateResult((), made))
+    value = results(machine, node, example, operation.device())
+    known_counts.mark(operation, [node] if isinstance(value, TensorValue) else [node, *(each.node for each in value.items)])
     return value
 
 
@@ -478,6 +493,8 @@ def as_tuple(key: Any) -> tuple:
 def of_repeat_interleave(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
     given = [*arguments, *keywords.values()]
     tensors = [each for each in given if isinstance(each, torch.Tensor)]
+    if len(given) == len(tensors) == 1 and tensors[0].dim() == 1 and tensors[0].dtype is torch.long:  # each place as often as it says
+        return (lambda arguments, keywords, count: indices(count)), None, 0, None
     if len(tensors) != 2 or len(arguments) < 2 or tensors[1] is not arguments[1] or not keywords.keys() <= {"dim"}:
         return None
     if len(arguments) > 3 or tensors[1].dtype not in (torch.long, torch.int32):

@@ -25,6 +25,7 @@ from dynascope.capture.calls import (
     late_places,
     late_splits,
     libraries,
+    numbers_by_schema,
     numbers_in_tensors,
     own_warnings,
 )
@@ -167,6 +168,8 @@ def operation(
             known = late_numbers.with_numbers_for_places(machine, arguments)
         if known is None and name.strip("_") in SUBSCRIPTS:
             known = late_numbers.with_numbers_for_bounds(machine, arguments)
+        if known is None:
+            known = numbers_by_schema.with_numbers(machine, name, arguments, keywords)
         if known is None:
             raise
         keywords = dict(zip(keywords, known[len(arguments) :], strict=False))

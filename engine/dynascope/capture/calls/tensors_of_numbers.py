@@ -1,6 +1,7 @@
 """Tensors made of Python's numbers: each form is `torch.tensor` with its type and device by name.
 
     x.new_tensor([1, 2])       ->  torch.tensor([1, 2], dtype=x.dtype, device=x.device)
+    x.new_tensor(array)        ->  torch.tensor(array, dtype=x.dtype, device=x.device)
     torch.Tensor([1, 2])       ->  torch.tensor([1, 2], dtype=torch.float32, device="cpu")
     torch.tensor([[n, 1.5]])   ->  torch.stack([torch.full((), float(n)), torch.full((), 1.5)]).view(1, 2)
 
@@ -45,6 +46,8 @@ def new_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     others = dict(keywords)
     by_name = [others.pop("data")] if "data" in others else []
     like, *given = map(machine.realize, (*arguments, *by_name))
+    if isinstance(like, TensorValue) and len(given) == 1 and isinstance(given[0], ArrayValue):
+        return machine.call_now(ConstantValue(torch.tensor), given, options_like(machine, like, others))
     if not isinstance(like, TensorValue) or len(given) != 1 or not is_of_numbers(machine, given[0]):
         return apply_method(machine, torch.Tensor.new_tensor, list(arguments), keywords)
     return tensor_like(machine, like, given[0], others)
@@ -86,11 +89,14 @@ def legacy_tensor(machine: Machine, cls: Any, dtype: torch.dtype, arguments: Arg
 
 
 def tensor_like(machine: Machine, like: TensorValue, data: Value, keywords: Keywords) -> Value:
+    options = options_like(machine, like, keywords)
+    return from_parts(machine, [data], options) or apply_function(machine, torch.tensor, [data], options)
+
+
+def options_like(machine: Machine, like: TensorValue, keywords: dict[str, Value]) -> dict[str, Value]:
     """The type and device are `like`'s where none are given."""
     given = {name: value for name, value in keywords.items() if not is_none(machine.realize(value))}
-    of_like = {"dtype": ConstantValue(like.example.dtype), "device": ConstantValue(like.device)}
-    options = {**of_like, **given}
-    return from_parts(machine, [data], options) or apply_function(machine, torch.tensor, [data], options)
+    return {"dtype": ConstantValue(like.example.dtype), "device": ConstantValue(like.device), **given}
 
 
 def is_size(value: Value) -> bool:

@@ -1,6 +1,6 @@
-"""Methods that make their tensor another view of itself: `y.t_()`, `y.unsqueeze_(0)`.
+"""Methods that make their tensor another view of itself: `y.t_()`, `y.unsqueeze_(0)`, and one that takes its history away: `y.detach_()`.
 
-Of a tensor made inside, the value becomes the view that the method without the underscore returns. It counts as a write. Where
+Of a tensor made inside, the value becomes what the method without the underscore returns. Another view counts as a write. Where
 autograd looks, which may have to refuse that or what comes after it, it is left to Python.
 """
 
@@ -78,6 +78,32 @@ def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: K
     viewed.node.meta["views_in_place"] = True
     machine.note_tensor_write(tensor)
     return tensor
+
+
+@meaning(torch.Tensor.detach_)
+def detach_in_place(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """Of a view torch refuses it. What a backward pass keeps has a history there that this takes away: an error of torch's own."""
+    tensor = machine.realize(arguments[0])
+    if not isinstance(tensor, TensorValue) or len(arguments) != 1 or keywords or tensor.object is not None:
+        raise Break(TensorAttribute("detach_"))
+    example = tensor.example
+    if example._is_view() or example.is_inference() or tensor.instance is not None:
+        raise Break(TensorAttribute("detach_"))
+    if not example.requires_grad:
+        return tensor
+    is_followed = machine.hooked or tensor in machine.leaves_made or tensor in machine.requirements or is_placed(machine, tensor)
+    if is_followed or is_saved(machine, example) or has_views(machine, example):
+        raise Break(TensorAttribute("detach_"))
+    detached = apply_method(machine, torch.Tensor.detach, [tensor], {})
+    machine.journal.set(tensor, "node", detached.node)
+    machine.journal.set(tensor, "example", detached.example)
+    return tensor
+
+
+def has_views(machine: Machine, example: torch.Tensor) -> bool:
+    """A view goes on with its history, and writes it into what it is a view of."""
+    known = (node.meta.get("example_value") for node in machine.graph.graph.nodes)
+    return any(isinstance(each, torch.Tensor) and each._is_view() and each._base is example for each in known)
 
 
 for name in NAMES:

@@ -1,0 +1,66 @@
+"""Tensors without dimensions where an operator takes a number: torch reads it out of them.
+
+    torch.full((2, 3), pad)                 item: u0, full((2, 3), u0)
+    x.add_(y, alpha=scale), F.leaky_relu(x, slope)
+
+Which arguments are numbers stands in the schemas of the operator's overloads. Where one of these takes a tensor at that place, torch
+computes with it, and it stays one. Truth values stay too: they say a type (`torch.full` of one is of bool). Operators that are put together
+from others, and autograd, look at numbers: there kernels are made once it is one of Python's.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+
+from dynascope.capture.calls.late_numbers import number_of
+from dynascope.capture.calls.operands import tensors_in
+from dynascope.capture.values import SymbolicNumber, TensorValue, Value
+
+if TYPE_CHECKING:
+    from dynascope.capture.machine import Machine
+
+NUMBERS = (torch.NumberType, torch.FloatType)
+SIZED = frozenset({"arange", "range"})
+"""Of which the number says how many elements there are."""
+
+
+def with_numbers(machine: Machine, name: str, arguments: list[Value], keywords: dict[str, Value]) -> list[Value] | None:
+    """The arguments, those by name at the end, with numbers for such tensors; None where there is none, or it stays a break."""
+    places = (*range(len(arguments)), *keywords)
+    values = [machine.realize(each) for each in (*arguments, *keywords.values())]
+    leads_gradients = torch.is_grad_enabled() and not name.startswith("new_") and not name.endswith("_like")
+    if leads_gradients and any(tensor.example.requires_grad for tensor in tensors_in(values)):
+        return None
+    asked = [is_number(each) and place in number_places(name) for each, place in zip(values, places, strict=True)]
+    if not any(asked):
+        return None
+    found = [number_of(machine, each) if is_asked else each for each, is_asked in zip(values, asked, strict=True)]
+    is_read = all(isinstance(each, SymbolicNumber) for each, is_asked in zip(found, asked, strict=True) if is_asked)
+    return found if is_read else None
+
+
+def is_number(value: Value) -> bool:
+    """What torch takes for a number: with dimensions, or where a gradient would be lost, it raises."""
+    if not isinstance(value, TensorValue):
+        return False
+    return not value.example.dim() and not value.example.requires_grad and value.example.dtype is not torch.bool
+
+
+@cache
+def number_places(name: str) -> frozenset[int | str]:
+    """Positions and names of the arguments that are numbers in each overload that has them."""
+    packet = getattr(torch.ops.aten, name, None) if name not in SIZED else None
+    numbers: set[int | str] = set()
+    others: set[int | str] = set()
+    overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet is not None else []
+    for overload in [each for each in overloads if torch._C._dispatch_has_kernel(each.name())]:
+        if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
+            return frozenset()
+        for at, argument in enumerate(overload._schema.arguments):
+            place = {argument.name} if argument.kwarg_only else {at, argument.name}
+            kind = argument.type.getElementType() if isinstance(argument.type, torch.OptionalType) else argument.type
+            (numbers if isinstance(kind, NUMBERS) else others).update(place)
+    return frozenset(numbers - others)

@@ -1,0 +1,81 @@
+"""Tensors without dimensions where an operator takes a number: torch reads it, at each call."""
+
+import dynascope
+import pytest
+import torch
+from torch.nn import functional as F
+
+
+def filled(x, n, low):
+    of_type = torch.full((2,), fill_value=n, dtype=torch.int32)
+    return torch.full((2, 3), n) + x, torch.full_like(x, n) * 2, x.new_full((2,), low) + 1, of_type
+
+
+def told_by_name(x, n, low):
+    x = x.detach()
+    return torch.add(x, x, alpha=low), x.sub(x * 2, alpha=n), F.leaky_relu(x - 1, n)
+
+
+def written(x, n, low):
+    x = x.detach()
+    y = x.clone()
+    y.add_(x, alpha=low).addcmul_(x, x, value=n)
+    return y, y.mul(2)
+
+
+def computed_first(x, n, low):
+    return torch.full((3,), x.mean().detach()), torch.full((2,), (n + 1) * 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("program", [filled, told_by_name, written, computed_first])
+def test_they_are_read(program, backend):
+    compiled = dynascope.compile(program, backend=backend, fullgraph=True)
+    for n, low in ((1, -0.5), (3, 2.0), (4, float("inf"))):
+        given = [torch.arange(3.0).requires_grad_() for _ in range(2)]
+        found, expected = (each(x, torch.tensor(n), torch.tensor(low)) for each, x in zip((compiled, program), given, strict=True))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+        for results in (found, expected):
+            losses = [each.nan_to_num(0, 0, 0).sum() for each in results if each.requires_grad]
+            if losses:
+                torch.stack(losses).sum().backward()
+        torch.testing.assert_close(given[0].grad, given[1].grad, equal_nan=True)
+
+
+@pytest.mark.expects("data-dependent-value")
+def test_what_looks_at_the_number_breaks_before():
+    """Kernels are made of what follows, once it is one of Python's."""
+
+    def program(x, low):
+        return F.pad(x.detach(), (1, 1), value=low) * 2, torch.add(x, x, alpha=low) + 1
+
+    compiled = dynascope.compile(program)
+    for low in (0.5, -1.0):
+        x = torch.arange(3.0).requires_grad_()
+        torch.testing.assert_close(compiled(x, torch.tensor(low)), program(x, torch.tensor(low)))
+
+
+def of_truth(x, n):
+    return torch.full((2,), n > 1), x
+
+
+def with_dimensions(x, n):
+    return torch.full((2,), n[None].expand(2)), x
+
+
+def of_other_type(x, n):
+    return x.topk(n.float() / 2), x
+
+
+@pytest.mark.parametrize("program", [of_truth, with_dimensions, of_other_type])
+@pytest.mark.may_break
+def test_what_torch_reads_otherwise_is_left_to_it(program):
+    """A truth says a type; what is no number is an error."""
+
+    def answer(function):
+        try:
+            return repr(function(torch.arange(3.0), torch.tensor(2)))
+        except (TypeError, RuntimeError) as error:
+            return type(error).__name__
+
+    assert answer(dynascope.compile(program)) == answer(program)
