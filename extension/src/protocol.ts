@@ -121,6 +121,8 @@ export interface RunState {
   kernels: number;
   /** When over: breaks, limits and the like. */
   warnings: number;
+  /** The state of a run is told again while its program is edited: true where the counts are of the text as edited. */
+  live?: boolean | null;
   logFile: string;
   reportFile: string;
 }

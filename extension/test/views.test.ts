@@ -40,6 +40,11 @@ test('a run names its file and shows what was found so far, then its result', ()
   assert.match(ofRun({ ...RUN, state: 'errored' }).text, /failed/);
 });
 
+test('while the text is edited the counts are of what is known live', () => {
+  const live = ofRun({ ...RUN, state: 'exited', exitCode: 0, live: true });
+  assert.match(live.text, /zap\) a\.py: live · 2 graphs · 1 break · 3 kernels$/);
+});
+
 test('a run that breaks or meets a limit warns', () => {
   const over = ofRun({ ...RUN, uri: 'file:///my%20model.py', warnings: 1, state: 'exited', exitCode: 0 });
   assert.deepEqual([over.text, over.severity], ['$(warning) my model.py: 2 graphs · 1 break · 3 kernels', 'warning']);
