@@ -72,6 +72,8 @@ class DynascopeServer(LanguageServer):
         self.side_by_side = SideBySide(self)
         self.live = Live(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
+        self.cell_names: dict[str, str] = {}
+        """Of notebooks, by the paths of the cells: what people call them."""
         self.background: set[asyncio.Task] = set()
         self._uris: dict[str, str] = {}
         self._complaints: list[str] = []
