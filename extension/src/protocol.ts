@@ -106,8 +106,8 @@ export interface TreeNode {
 export interface RunState {
   uri: string;
   run: string | number;
-  /** `restored`: no run, but what an earlier window's run found out. */
-  state: 'starting' | 'running' | 'errored' | 'exited' | 'restored';
+  /** `restored`: no run, but what an earlier window's run found out. `cleared`: that is shown no more. */
+  state: 'starting' | 'running' | 'errored' | 'exited' | 'restored' | 'cleared';
   message: string;
   stage?: string | null;
   function?: string | null;

@@ -27,7 +27,11 @@ export function registerStatus(server: Server): vscode.Disposable {
       refresh();
     }),
     server.onRunState(state => {
-      run = follows(run, state) ? state : run;
+      if (state.state === 'cleared') {
+        run = run?.uri === state.uri ? undefined : run;
+      } else {
+        run = follows(run, state) ? state : run;
+      }
       refresh();
     }),
     vscode.window.onDidChangeVisibleTextEditors(refresh),

@@ -256,6 +256,9 @@ def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     server.storage.results.forget(forgotten)
     server.fixes.forget(forgotten)
     server.live.forget(forgotten)
+    for program in forgotten:
+        server.results_changed(program)
+        server.run_states.forget(program)
     server.publisher.publish_all()
     server.lens_refresh.changed()
 

@@ -34,6 +34,13 @@ class RunStates:
         said = {"message": f"As edited, not run yet: {summary(report)}", **counted(report, is_over=True)} if is_live else {}
         self._send({**note, **said, "live": is_live})
 
+    def forget(self, program: str) -> None:
+        """What a run that is over has found is shown no more."""
+        note = self._last.get(program)
+        if note is not None and note["state"] not in ("starting", "running"):
+            del self._last[program]
+            self._send({**note, "state": "cleared", "message": "", **counted(None, is_over=True)})
+
     def _send(self, note: dict[str, Any]) -> None:
         if self._server.settings.client.runState:
             self._server.protocol.notify("dynascope/runState", note)
