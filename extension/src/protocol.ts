@@ -171,3 +171,9 @@ export interface RunAnswer {
 export function isOver(state: RunState): boolean {
   return state.state !== 'starting' && state.state !== 'running';
 }
+
+/** Whether a run has just ended, and not only its counts, or what is shown of it, are others now. */
+export function isEnding(state: RunState): boolean {
+  const isToldAgain = state.live !== undefined && state.live !== null;
+  return isOver(state) && !isToldAgain && state.state !== 'restored' && state.state !== 'cleared';
+}
