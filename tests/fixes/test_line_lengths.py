@@ -75,3 +75,10 @@ def test_lines_that_were_there_stay():
     line = f"y = f({A}, {B}, {C}, {A}, {B})\n"
     before = f"# {'a' * 88}\n{line}x = 1\n"
     assert fitted(before, f"{before}z = 2\n") == f"{before}z = 2\n"
+
+
+@pytest.mark.parametrize("step", ["\t", "  "])
+def test_it_goes_in_as_the_text_does(step):
+    before = f"def f():\n{step}return 1\n"
+    made = f"{before}\n\ny = f({'b' * 50}, {'c' * 60})\n"
+    assert fitted(before, made).endswith(f"y = f(\n{step}{'b' * 50},\n{step}{'c' * 60},\n)\n")

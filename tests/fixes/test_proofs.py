@@ -421,7 +421,8 @@ def test_a_number_that_decides_beside_another_is_a_tensor_in_both(program, prove
 
 def test_comments_stay_and_lines_stay_short(program, prover):
     """What is about a line alone, such as `noqa`, goes with it."""
-    given = "        # scale it\n        x = x * NAMES[\"a\"] + x.shape[-1] / 4  # 'quoted'\n        x = x - 1 * (x * NAMES[\"a\"])  # of all\n"
+    first = "x * NAMES[\"a\"] + x.shape[-1] / 4  # 'quoted'"
+    given = f"        # scale it\n        x = {first}\n        x = x - 1 * (x * NAMES[\"a\"])  # of all\n"
     body = f"    if x.max() > 0:  # noqa: E501\n{given}    return x\n"
     (text,) = mend(program(f'{HEAD}def f(x):\n{body}\n\nNAMES = {{"a": 2}}\nf(torch.ones(3))\nf(-torch.ones(3))\n'), prover).texts.values()
     rows = text.splitlines()

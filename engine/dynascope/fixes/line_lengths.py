@@ -14,7 +14,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 
@@ -43,6 +43,14 @@ ASKING = ("return", "yield", "if", "elif", "while")
 
 
 @dataclass(frozen=True, slots=True)
+class _Style:
+    """The most columns of a line, and by what the text goes in."""
+
+    limit: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Token:
     text: str
     first: int
@@ -54,31 +62,34 @@ class _Token:
 
 def fitted(before: str, after: str) -> str:
     """`after` is `before` with edits made. Only lines that are not in `before` are broken."""
-    limit = _limit(before)
+    style = _style(before)
     old, new = before.splitlines(), after.splitlines()
     made = [
         number
         for what, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         if what != "equal"
         for number in range(start, end)
-        if len(new[number]) > limit
+        if len(new[number]) > style.limit
     ]
     if not made:
         return after
     text = after
     for number in reversed(made):
-        text = _with_line_broken(text, number, limit)
+        text = _with_line_broken(text, number, style)
     return text
 
 
-def _limit(text: str) -> int:
-    return min(MOST, max(LEAST, *(len(line) for line in text.splitlines()), 0))
+def _style(text: str) -> _Style:
+    lines = text.splitlines()
+    first = next((line for line in lines if line[:1] in (" ", "\t") and line.strip()), STEP)
+    step = first[: len(first) - len(first.lstrip())]
+    return _Style(min(MOST, max(LEAST, *map(len, lines), 0)), step if len(step) <= len(STEP) else STEP)
 
 
-def _with_line_broken(text: str, number: int, limit: int) -> str:
+def _with_line_broken(text: str, number: int, style: _Style) -> str:
     lines = text.splitlines(keepends=True)
     end = "\n" if lines[number].endswith("\n") else ""
-    broken = _broken(lines[number].rstrip("\n"), limit)
+    broken = _broken(lines[number].rstrip("\n"), style)
     if broken is None:
         return text
     made = "".join([*lines[:number], "\n".join(broken), end, *lines[number + 1 :]])
@@ -92,16 +103,16 @@ def _says_the_same(one: str, other: str) -> bool:
         return False
 
 
-def _broken(line: str, limit: int) -> list[str] | None:
+def _broken(line: str, style: _Style) -> list[str] | None:
     """The lines that stand for one; None where it has no place to be broken at."""
     indentation = line[: len(line) - len(line.lstrip())]
     words, comment = _without_comment(line.strip())
-    if len(indentation) + len(words) <= limit:
+    if len(indentation) + len(words) <= style.limit:
         return None  # only its comment is too long
     tokens = _tokens(words)
     if tokens is None:
         return None
-    made = _statement(words, tokens, indentation, limit)
+    made = _statement(words, tokens, indentation, style)
     if made is None:
         return None
     return [*made[:-1], f"{made[-1]}{comment}"]
@@ -114,7 +125,7 @@ def _without_comment(words: str) -> tuple[str, str]:
     return words, ""
 
 
-def _statement(words: str, tokens: Sequence[_Token], indentation: str, limit: int) -> list[str] | None:
+def _statement(words: str, tokens: Sequence[_Token], indentation: str, style: _Style) -> list[str] | None:
     """A simple statement, or the head of a compound one: its expression is put into parentheses where it has operators of its
     own, else it is broken at its last brackets."""
     tail = ":" if words.endswith(":") else ""
@@ -122,8 +133,8 @@ def _statement(words: str, tokens: Sequence[_Token], indentation: str, limit: in
     body = words[start : len(words) - len(tail)].strip()
     parts = _tokens(body) if start else None
     if parts and (_weakest(parts) or any(part.depth == 0 and part.text == "," for part in parts)):
-        return [f"{indentation}{words[:start].rstrip()} (", *_parts(body, indentation + STEP, limit), f"{indentation}){tail}"]
-    return _at_brackets(words, tokens, indentation, limit)
+        return [f"{indentation}{words[:start].rstrip()} (", *_parts(body, indentation + style.step, style), f"{indentation}){tail}"]
+    return _at_brackets(words, tokens, indentation, style)
 
 
 def _expression_starts(tokens: Sequence[_Token]) -> int:
@@ -133,9 +144,9 @@ def _expression_starts(tokens: Sequence[_Token]) -> int:
     return given[-1].last if given else asking.last if asking is not None else 0
 
 
-def _parts(words: str, indentation: str, limit: int) -> list[str]:
+def _parts(words: str, indentation: str, style: _Style) -> list[str]:
     """What stands in brackets: on one line where it fits, else one element a line, else broken before its operators."""
-    if len(indentation) + len(words) <= limit:
+    if len(indentation) + len(words) <= style.limit:
         return [f"{indentation}{words}"]
     tokens = _tokens(words)
     if tokens is None:
@@ -146,38 +157,38 @@ def _parts(words: str, indentation: str, limit: int) -> list[str]:
     if commas:
         places = [0, *(comma.last for comma in commas), len(words)]
         elements = [words[one:other].strip().rstrip(",").rstrip() for one, other in pairwise(places)]
-        return [row for each in filter(None, elements) for row in _element(each, indentation, limit)]
+        return [row for each in filter(None, elements) for row in _element(each, indentation, style)]
     before = _weakest(tokens)
     if before:
         places = [0, *before, len(words)]
         pieces = [words[one:other].strip() for one, other in pairwise(places)]
-        return [row for piece in pieces for row in _parts_of_piece(piece, indentation, limit)]
-    return _at_brackets(words, tokens, indentation, limit) or [f"{indentation}{words}"]
+        return [row for piece in pieces for row in _parts_of_piece(piece, indentation, style)]
+    return _at_brackets(words, tokens, indentation, style) or [f"{indentation}{words}"]
 
 
-def _element(words: str, indentation: str, limit: int) -> Iterator[str]:
-    rows = _parts(words, indentation, limit - 1)
+def _element(words: str, indentation: str, style: _Style) -> Iterator[str]:
+    rows = _parts(words, indentation, replace(style, limit=style.limit - 1))
     yield from rows[:-1]
     yield f"{rows[-1]},"
 
 
-def _parts_of_piece(words: str, indentation: str, limit: int) -> list[str]:
+def _parts_of_piece(words: str, indentation: str, style: _Style) -> list[str]:
     """An operand with the operator before it: broken further at its brackets."""
-    if len(indentation) + len(words) <= limit:
+    if len(indentation) + len(words) <= style.limit:
         return [f"{indentation}{words}"]
     tokens = _tokens(words)
-    return (tokens and _at_brackets(words, tokens, indentation, limit)) or [f"{indentation}{words}"]
+    return (tokens and _at_brackets(words, tokens, indentation, style)) or [f"{indentation}{words}"]
 
 
-def _at_brackets(words: str, tokens: Sequence[_Token], indentation: str, limit: int) -> list[str] | None:
+def _at_brackets(words: str, tokens: Sequence[_Token], indentation: str, style: _Style) -> list[str] | None:
     """At the last brackets that hold something and leave the line before them short enough."""
     outer = [token for token in tokens if token.depth == 0 and token.is_operator and token.text in OPEN]
     for opening in reversed(outer):
         closing = next(t for t in tokens if t.first > opening.first and t.depth == 0 and t.text in CLOSE and t.is_operator)
         inside = words[opening.last : closing.first].strip()
         first, last = f"{indentation}{words[: opening.last]}", f"{indentation}{words[closing.first :]}"
-        if inside and len(first) <= limit and len(last) <= limit:
-            return [first, *_parts(inside, indentation + STEP, limit), last]
+        if inside and len(first) <= style.limit and len(last) <= style.limit:
+            return [first, *_parts(inside, indentation + style.step, style), last]
     return None
 
 
