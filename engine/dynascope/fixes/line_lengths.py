@@ -177,7 +177,8 @@ def _parts_of_piece(words: str, indentation: str, style: _Style) -> list[str]:
     if len(indentation) + len(words) <= style.limit:
         return [f"{indentation}{words}"]
     tokens = _tokens(words)
-    return (tokens and _at_brackets(words, tokens, indentation, style)) or [f"{indentation}{words}"]
+    broken = None if tokens is None else _at_brackets(words, tokens, indentation, style)
+    return broken or [f"{indentation}{words}"]
 
 
 def _at_brackets(words: str, tokens: Sequence[_Token], indentation: str, style: _Style) -> list[str] | None:

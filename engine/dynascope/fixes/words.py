@@ -45,9 +45,11 @@ class _AsWritten(ast.NodeTransformer):
         return node if written is None else ast.Name(written)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
-        """What stands in its braces may be another now; its quotation marks stay."""
+        """What stands in its braces may be another now; its quotation marks stay. How a field is formatted is no text of its own."""
         is_doubled = getattr(node, "written", "").endswith('"')
-        self.generic_visit(node)
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                part.value = self.visit(part.value)
         text = ast.unparse(ast.fix_missing_locations(node))
         is_free = text.startswith("f'") and '"' not in text and "\\" not in text
         return ast.Name(f'f"{text[2:-1]}"') if is_doubled and is_free else node
