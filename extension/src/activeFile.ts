@@ -48,3 +48,8 @@ function activeEditor(fits: (document: vscode.TextDocument) => boolean): vscode.
   const editors = isBeside ? [...visible, ...before] : [active];
   return editors.find(({ document }) => document.languageId === 'python' && fits(document));
 }
+
+/** Where a command is asked for without a file that it could be about, as by a link of the walkthrough. */
+export function sayOpenFirst(): void {
+  void vscode.window.showInformationMessage('Open the Python file first.');
+}

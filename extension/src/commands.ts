@@ -1,7 +1,7 @@
 /** The palette's commands. Each fills in the active file and line and asks the server; without trust, each says why not. */
 
 import * as vscode from 'vscode';
-import { activeCursor, activeCursorOnDisk, activeFile } from './activeFile';
+import { activeCursor, activeCursorOnDisk, activeFile, sayOpenFirst } from './activeFile';
 import { splitArguments } from './arguments';
 import type { Server } from './client';
 import { debugInformation } from './debugInformation';
@@ -75,7 +75,9 @@ async function run({ server }: Tools, how?: RunRequest): Promise<void> {
 /** The pytest test that the cursor is in, alone. */
 async function runTest({ server }: Tools): Promise<void> {
   const cursor = await activeCursorOnDisk();
-  if (cursor !== undefined && (await ready(server, cursor.uri))) {
+  if (cursor === undefined) {
+    sayOpenFirst();
+  } else if (await ready(server, cursor.uri)) {
     await server.execute<RunAnswer>(ServerCommand.runTest, cursor.uri.toString(), { line: cursor.line });
   }
 }
@@ -106,8 +108,12 @@ async function openAtCursor(tools: Tools, command: string, what?: Record<string,
 
 async function openGraph(tools: Tools): Promise<void> {
   const uri = activeFile();
-  const answer = uri && (await tools.server.execute<{ graphs: GraphChoice[] | null }>(ServerCommand.listGraphs, uri.toString()));
-  if (uri === undefined || !answer?.graphs) {
+  if (uri === undefined) {
+    sayOpenFirst();
+    return;
+  }
+  const answer = await tools.server.execute<{ graphs: GraphChoice[] | null }>(ServerCommand.listGraphs, uri.toString());
+  if (!answer?.graphs) {
     await offerToRun(tools);
     return;
   }
@@ -158,7 +164,9 @@ async function chooseVariantAtCursor({ server }: Tools): Promise<void> {
 /** The program runs again with and without each edit, so it is done only when somebody asks. */
 async function findFixes(tools: Tools): Promise<void> {
   const uri = activeFile();
-  if (uri !== undefined && (await ready(tools.server, uri))) {
+  if (uri === undefined) {
+    sayOpenFirst();
+  } else if (await ready(tools.server, uri)) {
     await ask(tools, ServerCommand.findFixes, uri.toString());
   }
 }
@@ -166,7 +174,11 @@ async function findFixes(tools: Tools): Promise<void> {
 /** The program runs once under each backend that is picked, and under eager. */
 async function tryBackends(tools: Tools): Promise<void> {
   const uri = activeFile();
-  if (uri === undefined || !(await ready(tools.server, uri))) {
+  if (uri === undefined) {
+    sayOpenFirst();
+    return;
+  }
+  if (!(await ready(tools.server, uri))) {
     return;
   }
   const answer = await tools.server.execute<{ backends: Backend[] }>(ServerCommand.listBackends, uri.toString());
@@ -205,10 +217,6 @@ async function offerToRun(tools: Tools): Promise<void> {
   if (answer !== undefined) {
     await run(tools);
   }
-}
-
-function sayOpenFirst(): void {
-  void vscode.window.showInformationMessage('Open the Python file first.');
 }
 
 async function sayRestricted(): Promise<void> {

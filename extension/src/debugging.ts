@@ -2,7 +2,7 @@
 
 import * as path from 'node:path';
 import * as vscode from 'vscode';
-import { activeCursorOnDisk } from './activeFile';
+import { activeCursorOnDisk, sayOpenFirst } from './activeFile';
 import type { Server } from './client';
 import { enginePath } from './launch';
 import { ready } from './readiness';
@@ -18,7 +18,11 @@ export function registerDebugging(context: vscode.ExtensionContext): vscode.Disp
 /** What a debugger looks at runs as it was written: every line stops, and the report says what was compiled all the same. */
 export async function debugFile(context: vscode.ExtensionContext, server: Server): Promise<void> {
   const uri = (await activeCursorOnDisk())?.uri;
-  if (uri === undefined || !(await ready(server, uri))) {
+  if (uri === undefined) {
+    sayOpenFirst();
+    return;
+  }
+  if (!(await ready(server, uri))) {
     return;
   }
   if (!hasDebugger()) {

@@ -106,8 +106,8 @@ export interface TreeNode {
 export interface RunState {
   uri: string;
   run: string | number;
-  /** `restored`: no run, but what an earlier window's run found out. */
-  state: 'starting' | 'running' | 'errored' | 'exited' | 'restored';
+  /** `restored`: no run, but what an earlier window's run found out. `cleared`: that is shown no more. */
+  state: 'starting' | 'running' | 'errored' | 'exited' | 'restored' | 'cleared';
   message: string;
   stage?: string | null;
   function?: string | null;
@@ -121,6 +121,8 @@ export interface RunState {
   kernels: number;
   /** When over: breaks, limits and the like. */
   warnings: number;
+  /** The state of a run is told again while its program is edited: true where the counts are of the text as edited. */
+  live?: boolean | null;
   logFile: string;
   reportFile: string;
 }
@@ -168,4 +170,10 @@ export interface RunAnswer {
 
 export function isOver(state: RunState): boolean {
   return state.state !== 'starting' && state.state !== 'running';
+}
+
+/** Whether a run has just ended, and not only its counts, or what is shown of it, are others now. */
+export function isEnding(state: RunState): boolean {
+  const isToldAgain = state.live !== undefined && state.live !== null;
+  return isOver(state) && !isToldAgain && state.state !== 'restored' && state.state !== 'cleared';
 }

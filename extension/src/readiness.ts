@@ -14,10 +14,13 @@ export async function ready(server: Server, uri: vscode.Uri, words?: readonly st
 /** True where the server runs and has a torch to run programs with. */
 async function usable(server: Server, resource: vscode.Uri, words?: readonly string[]): Promise<boolean> {
   const { problem } = await server.interpreterFor(resource);
-  if ((await server.running()) === undefined || (problem !== undefined && problem === server.interpreter?.problem)) {
-    // What was missing may have been installed since, and a server that crashed deserves another try. An interpreter of
-    // another folder is no reason: it is asked anew anyway, and a restart ends the programs that run.
+  if ((await server.running()) === undefined) {
+    // One that crashed deserves another try.
     await server.restart();
+  } else if (problem !== undefined && problem === server.interpreter?.problem) {
+    // What was missing may have been installed since. Where it was not, what the server knows stays: a report made elsewhere. An
+    // interpreter of another folder is asked anew anyway.
+    await server.restartIfInterpreterChanged();
   }
   const { executable, facts } = await server.interpreterFor(resource);
   const starts = executable !== undefined && facts !== undefined;

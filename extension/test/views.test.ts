@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RunState } from '../src/protocol';
+import { isEnding, type RunState } from '../src/protocol';
 import { plain } from '../src/views/plainText';
 import { counts, ofRun, ofServer } from '../src/views/statusText';
 
@@ -38,6 +38,18 @@ test('a run names its file and shows what was found so far, then its result', ()
   assert.deepEqual([failed.text, failed.severity], ['$(error) a.py: exit code 1', 'error']);
   assert.match(ofRun({ ...RUN, state: 'errored', cancelled: true }).text, /cancelled/);
   assert.match(ofRun({ ...RUN, state: 'errored' }).text, /failed/);
+});
+
+test('while the text is edited the counts are of what is known live', () => {
+  const live = ofRun({ ...RUN, state: 'exited', exitCode: 0, live: true });
+  assert.match(live.text, /zap\) a\.py: live · 2 graphs · 1 break · 3 kernels$/);
+});
+
+test('a run ends once: what is told of it later is no end', () => {
+  const ended: RunState = { ...RUN, state: 'exited', exitCode: 0 };
+  assert.ok(isEnding(ended) && isEnding({ ...ended, state: 'errored' }) && !isEnding(RUN));
+  assert.ok(!isEnding({ ...ended, live: true }) && !isEnding({ ...ended, live: false }));
+  assert.ok(!isEnding({ ...ended, state: 'restored' }) && !isEnding({ ...ended, state: 'cleared' }));
 });
 
 test('a run that breaks or meets a limit warns', () => {

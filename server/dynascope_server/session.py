@@ -134,6 +134,11 @@ class Session:
         result.live = Live(found.report, facts, texts, _pointing(facts), found.functions, found.stale, choice)
         return True
 
+    def is_live(self, program: str) -> bool:
+        """Whether what is shown is known of the text as edited."""
+        result = self._results.get(program)
+        return result is not None and result.live is not None
+
     def forget_live(self, program: str) -> bool:
         result = self._results.get(program)
         had = result is not None and result.live is not None

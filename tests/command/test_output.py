@@ -161,6 +161,7 @@ def test_html_stands_alone(run, tmp_path):
     run(BREAKS.replace("y.sum() > 0", "0 < y.sum()"), "--output-format", "html", "--output", "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.startswith("<!doctype html>") and "if 0 &lt; y.sum():" in page and "the graph breaks here" in page
+    assert "--annotate" not in page and "recompiled]" in page, "the page has the source and the notes already"
     told, _, folded = page.partition("guards</summary>")
     assert "Summary" in told and "</details>" in folded and "holds while" in folded and "holds while" not in told
     assert "<script" not in page and "http" not in page and "src=" not in page
@@ -215,3 +216,11 @@ def test_a_module(run):
     told = answer.stdout.splitlines()[1].split()
     assert told[:3] == ["__main__", "package", "package.inside"] and told[3].endswith("package/inside.py")
     assert "package/inside.py:7:8" in answer.stderr
+
+
+def test_a_number_on_the_way_has_not_the_name_of_the_tensor(run):
+    """`bound / (n + 1)` is computed by the instruction that gives `x` its value."""
+    body = "    n = x.sum().item()\n    x = x * (bound / (n + 1))\n    return x\n"
+    text = f"import torch\n\n@torch.compile\ndef f(x, bound):\n{body}\nf(torch.ones(3), 2.0)\n"
+    told = run(text, "--annotate").stderr
+    assert "x f32[3]" in told and "x float" not in told

@@ -31,6 +31,7 @@ describe('live', () => {
   step('an edit of an inlined function moves shapes and kernels', async () => {
     await retype(5, 'return torch.softmax(x, -1)[:, :3] * 2');
     await window.lens(editor, 'live · 1 graph').waitFor();
+    await window.status(/model\.py: live · 1 graph/).waitFor();
     await hint('f32[3]').waitFor();
     await window.screenshot('live-1-edited');
   });
@@ -53,6 +54,7 @@ describe('live', () => {
     await hint('f32[16]').waitFor();
     await window.lens(editor, '1 graph · ').waitFor();
     await editor.locator('.codelens-decoration a', { hasText: 'live' }).first().waitFor({ state: 'detached' });
+    await window.status(/model\.py: 1 graph/).waitFor();
     await window.screenshot('live-4-reverted');
   });
 

@@ -46,11 +46,22 @@ describe('cells of a notebook', () => {
     await window.closeGenerated();
   });
 
+  step('the summary calls cells by their numbers, and leads into them', async () => {
+    await cell('def loss_of').locator('.view-line', { hasText: 'def loss_of' }).click();
+    await window.command('Dynascope: Show Summary');
+    const page = window.page.frameLocator('iframe.webview').last().frameLocator('iframe#active-frame');
+    await page.locator('h1', { hasText: /^Cell \d+$/ }).waitFor();
+    await page.locator('a', { hasText: /^cell \d+, line \d+$/ }).first().click();
+    await window.page.locator('.cell-editor-part .cdr, .cell-editor-part .view-overlays .current-line').first().waitFor();
+    await window.screenshot('notebook-4-summary');
+    await window.command('View: Close Editors in Other Groups');
+  });
+
   step('an edit makes its facts stale', async () => {
     await cell('def loss_of').locator('.view-line', { hasText: 'return' }).click();
     await window.page.keyboard.press('End');
     await window.page.keyboard.type(' * 2');
     await lens('def loss_of', 'stale: run again').first().waitFor();
-    await window.screenshot('notebook-4-stale');
+    await window.screenshot('notebook-5-stale');
   });
 });

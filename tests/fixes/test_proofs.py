@@ -304,7 +304,7 @@ def test_what_the_program_keeps_is_compared(program, prover):
     [
         ("0.5", "y.sum().item()", "", "torch.where(is_chosen, y.sum().double(), best).item()"),
         ("float('inf')", "float(y.sum())", "", "torch.where(is_chosen, y.sum().double(), best).item()"),
-        ("1.0", "best * 0.3", "", "torch.where(is_chosen, torch.tensor(best * 0.3, dtype=torch.float64), best).item()"),
+        ("1.0", "best * 0.3", "", "torch.where(\n        is_chosen, torch.tensor(best * 0.3, dtype=torch.float64), best\n    ).item()"),
         ("1", "best + 1", "0", "torch.where(is_chosen, best + 1, 0).item()"),
         ("0", "y.sum().item()", "", None),
         ("None", "y.sum().item()", "", None),
@@ -318,7 +318,7 @@ def test_numbers_that_a_branch_keeps_stay_the_numbers_they_are(program, prover, 
         + f"    return y\n\n\nbest = {first}\nfor value in (0.1, 0.3, 0.2, -1.0):\n    f(torch.full((3,), value))\n    print(repr(best))\n"
     )
     mended = mend(program(text), prover, each=False)
-    assert (made in str(mended.texts)) if made else not mended.texts
+    assert (made in "".join(mended.texts.values())) if made else not mended.texts
     assert (mended.proof is not None and mended.proof.breaks == (1, 0)) == bool(made)
 
 
@@ -411,6 +411,24 @@ def test_the_number_that_decides_is_a_tensor_again(program, prover):
     body = "    if x.mean().item() < 0.1:\n        x = x + 1\n    return x * 2\n"
     (text,) = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\n"), prover).texts.values()
     assert "torch.where(x.mean().double() < 0.1, x + 1, x)" in text
+
+
+def test_a_number_that_decides_beside_another_is_a_tensor_in_both(program, prover):
+    body = "    n = x.norm().item()\n    if n > 1 and not n > 9:\n        x = x / n\n    return x\n"
+    (text,) = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\nf(torch.zeros(3))\n"), prover).texts.values()
+    assert "torch.logical_and(" in text and text.count("torch.tensor(n, dtype=torch.float64)") >= 2
+
+
+def test_comments_stay_and_lines_stay_short(program, prover):
+    """What is about a line alone, such as `noqa`, goes with it."""
+    first = "x * NAMES[\"a\"] + x.shape[-1] / 4  # 'quoted'"
+    given = f"        # scale it\n        x = {first}\n        x = x - 1 * (x * NAMES[\"a\"])  # of all\n"
+    body = f"    if x.max() > 0:  # noqa: E501\n{given}    return x\n"
+    (text,) = mend(program(f'{HEAD}def f(x):\n{body}\n\nNAMES = {{"a": 2}}\nf(torch.ones(3))\nf(-torch.ones(3))\n'), prover).texts.values()
+    rows = text.splitlines()
+    at = rows.index("    # scale it")
+    assert rows[at + 1] == "    # 'quoted'" and "noqa" not in text and text.count("# of all") == 1
+    assert 'x * NAMES["a"]' in text and max(map(len, rows)) <= 88
 
 
 def test_a_chain_of_numbers_stays_numbers(program, prover):
@@ -647,7 +665,7 @@ def test_a_while_without_a_number_of_turns_says_what_it_takes(program, prover):
     body = "    while x.abs().max() > 1:\n        x = x / 2\n    return x\n"
     few = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.full((2,), 3.0))\nf(torch.ones(2))\n"), prover)
     (changed,) = few.texts.values()
-    assert "for _ in range(16):" in changed and '"more than 16 turns")' in changed
+    assert "for _ in range(16):" in changed and '"more than 16 turns"' in changed
     assert "where that is not enough it is an error" in few.made[0].title
     many = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.full((2,), 3e9))\n"), prover)
     assert not many.texts and many.left

@@ -5,8 +5,11 @@ import ast
 import pytest
 from dynascope.fixes.words import parsed, words_of
 
+WRITTEN = ["x.clamp(1e-9, 1_000)", "é + 0x1F * .5", "f'{x:.3f}' + str(1e3)", "(-1e9, 10 ** 2, True)"]
+TEXTS = ['f"{x:.3f},{y!r}" + str("a")', """f"{d['a']:>{n}}" + 'it'"""]
 
-@pytest.mark.parametrize("text", ["x.clamp(1e-9, 1_000)", "é + 0x1F * .5", "f'{x:.3f}' + str(1e3)", "(-1e9, 10 ** 2, True)"])
+
+@pytest.mark.parametrize("text", [*WRITTEN, *TEXTS])
 def test_numbers_stay_as_they_were_written(text):
     assert words_of(parsed(text).body[0].value) == text
 

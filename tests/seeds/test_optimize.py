@@ -139,3 +139,19 @@ def test_what_compiling_cost(tmp_path):
     command = [sys.executable, "-m", "dynascope", "run", "--times", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "3 calls were served by 1 compilations; 0 of these served one call only." in done.stderr
+
+
+def test_torchs_own_question_what_compiling_cost(tmp_path):
+    """`torch._dynamo.utils.compile_times()` was empty under `dynascope run`."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import torch\nimport torch._dynamo.utils as utils\nf = torch.compile(lambda x: x + 1)\nfor n in (2, 3): f(torch.ones(n))\n"
+        "print(utils.compile_times())\nprint(utils.compile_times(repr='csv', aggregate=True))\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "dynascope", "run", str(path)], capture_output=True, text=True, check=True)
+    title, head, *rows, last = done.stdout.splitlines()
+    assert (title, head) == ("Dynascope compilation metrics:", "Function, Runtimes (s)")
+    stages = {row.split(", ")[0]: list(map(float, row.split(", ")[1:])) for row in rows}
+    names, values = eval(last)
+    assert list(stages) == names and len(stages["capture"]) == 2 and "build" in names
+    assert abs(float(values[names.index("build")]) - sum(stages["build"])) < 1e-3

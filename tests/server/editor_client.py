@@ -34,10 +34,12 @@ class Connection:
         self.outputs = []
         self.changed_documents = []
         self.refreshes = []
+        self.tree_changes = []
         feature = self.client.feature
         feature("dynascope/runState")(lambda note: self.states.append(note))
         feature("dynascope/output")(lambda note: self.outputs.append(note))
         feature("dynascope/documentsChanged")(lambda note: self.changed_documents.append(note))
+        feature("dynascope/treeChanged")(lambda note: self.tree_changes.append(note))
         feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: self.refreshes.append(params))
         feature(types.WORKSPACE_INLAY_HINT_REFRESH)(lambda params: None)
 
@@ -57,7 +59,7 @@ class Connection:
         """What was received for an earlier test."""
         client = self.client
         received = (client.messages, client.diagnostics, client.shown_documents, client.progress_reports)
-        for notes in (*received, self.states, self.outputs, self.changed_documents, self.refreshes):
+        for notes in (*received, self.states, self.outputs, self.changed_documents, self.refreshes, self.tree_changes):
             notes.clear()
 
     async def close(self):

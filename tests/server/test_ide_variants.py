@@ -276,9 +276,9 @@ def test_every_variant_is_told_apart():
     keys = [("model", "KeysAre", f"has the keys {keys}") for keys in ("['0']", "['1']")]
     assert labels(made("e0", keys[0]), made("e1", keys[1])) == ["model has the keys ['0']", "model has the keys ['1']"]
     assert labels(made("e0"), made("e1", line=9)) == ["called at line 7", "called at line 9"]
-    assert labels(made("e0"), made("e1"), made("e2")) == [f"from compile() call {number}" for number in (1, 2, 3)]
+    assert labels(made("e0"), made("e1"), made("e2")) == [f"compilation {number}" for number in (1, 2, 3)]
     first, second, other = labels(made("e0", number), made("e1", number), made("e2"))
-    assert (first, second, other) == ("b = 0 · from compile() call 1", "b = 0 · from compile() call 2", "any b")
+    assert (first, second, other) == ("b = 0 · compilation 1", "b = 0 · compilation 2", "any b")
 
 
 def test_a_diff_of_variants_says_which_they_are():

@@ -90,6 +90,8 @@ async def test_an_inlined_function_is_edited(editor):
     assert any(title.startswith("live") and "1 break" in title for title in found), found
     assert "stale: run again" not in found
     assert [code for code, line in said(editor, path) if line == 13] == ["data-dependent-branch"]
+    state = await editor.until(lambda: next((s for s in editor.seen_states()[-1:] if s.get("live")), None))
+    assert (state["breaks"], state["exitCode"], state["warnings"]) == (1, 0, 1) and state["graphs"] > 2
     assert "f32[4, 64]" in await editor.hover(path, 15)
     assert (editor.folder / "runs").read_text() == "run "
     editor.edit(path, PROGRAM, 3)
@@ -97,6 +99,8 @@ async def test_an_inlined_function_is_edited(editor):
         while await titles(editor, path) != before:
             await asyncio.sleep(0.05)
     assert not said(editor, path)
+    state = editor.seen_states()[-1]
+    assert state["live"] is False and (state["graphs"], state["breaks"], state["warnings"]) == (2, 0, 0)
 
 
 async def test_what_only_a_run_can_say(editor):

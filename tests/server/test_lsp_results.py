@@ -306,6 +306,20 @@ async def test_the_status_of_a_new_window_is_that_of_the_result_which_is_shown(e
     assert [note[key] for key in counts] == [ended[key] for key in counts] and note["warnings"] > 0
 
 
+async def test_what_is_cleared_is_in_no_status_and_no_tree(editor):
+    await editor.start(client={"virtualDocuments": True, "runState": True, "tree": True})
+    path = editor.program()
+    editor.open(path)
+    await editor.run(path)
+    assert (await editor.request("dynascope/tree", {"uri": path.as_uri()}))["nodes"]
+    told = len(editor.connection.tree_changes)
+    await editor.command("dynascope.clear")
+    state = await editor.until(lambda: next((s for s in editor.seen_states() if s["state"] == "cleared"), None))
+    assert (state["uri"], state["graphs"], state["warnings"]) == (path.as_uri(), 0, 0)
+    await editor.until(lambda: len(editor.connection.tree_changes) > told)
+    assert not (await editor.request("dynascope/tree", {"uri": path.as_uri()}))["nodes"]
+
+
 @pytest.mark.asyncio(loop_scope="session")
 async def test_unsaved_text_of_a_file_whose_uri_is_written_in_other_characters(editor):
     """A blank is %20 there, and é is %C3%A9."""

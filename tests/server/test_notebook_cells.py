@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import reports
 from dynascope.report.json_format import to_json
-from dynascope_server.ide.cells import cells_of, is_cell, without_magics
+from dynascope_server.ide.cells import cell_name, cells_of, is_cell, without_magics
 from dynascope_server.ide.syntax_marks import marks
 from dynascope_server.lsp import uris
 from lsprotocol import types
@@ -57,6 +57,12 @@ def test_cells_without_a_name_are_found_by_their_text():
     assert found == {"cell_3.py": "here", "/tmp/ipykernel_1/2.py": "there", "cell_1.py": "again"}
 
 
+def test_cells_are_called_by_their_numbers():
+    path = "/home/me/train.ipynb#W0sZmlsZQ=="
+    files = "cell_12.py", "/tmp/ipykernel_1/2.py", "/tmp/ipykernel_1/1795961393.py"
+    assert [cell_name(file, path) for file in files] == ["cell 12", "cell 2", "a cell of train.ipynb"]
+
+
 def test_what_ipython_reads_itself_is_no_python():
     text = "%load_ext dynascope\n!pip list\nimport torch\n@torch.compile\ndef f(x):\n    print(x)\n"
     (mark,) = marks("n.ipynb#1", without_magics(text))
@@ -75,6 +81,10 @@ async def test_a_cell_that_ran_has_what_files_have(editor, tmp_path):
     assert any("1 graph" in title for title in titles) and not any("compile and run" in title for title in titles)
     assert "f32" in await editor.hover(CELL, reports.SOFTMAX_LINE)
     assert await editor.command("dynascope.showKernel", CELL.uri, {"function": "forward"}) is not None
+    summary = await editor.command("dynascope.showSummary", CELL.uri)
+    page = await editor.client.protocol.send_request_async("dynascope/document", {"uri": summary["uri"]})
+    assert page.text.startswith("# Cell 3\n") and "([cell 3, line 10](" in page.text
+    assert "Still running" not in page.text and "[train.ipynb" not in page.text
     where = types.Range(types.Position(reports.BRANCH_LINE - 1, 0), types.Position(reports.BRANCH_LINE - 1, 0))
     actions = [action["title"] for action in await editor.actions(CELL, where)]
     assert "Explain data-dependent-branch" in actions

@@ -53,6 +53,24 @@ async def test_every_view_works_from_it(editor):
     await editor.until(lambda: "data-dependent-branch" in [d.code for d in editor.diagnostics(path)])
     assert any("1 graph" in lens.command.title for lens in await editor.lenses(path))
     assert await editor.command("dynascope.showKernel", path.as_uri(), {"function": "forward"}) is not None
+    state = editor.seen_states()[-1]
+    assert (state["uri"], state["state"], state["graphs"], state["breaks"]) == (path.as_uri(), "restored", 1, 1)
+    assert state["message"].startswith("Of a report made elsewhere: ")
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_it_is_there_again_in_the_next_window(editor):
+    await editor.start_own()
+    path = editor.program()
+    file = path.with_name("from-the-cluster.json")
+    file.write_text(json.dumps(to_json(reports.report(FOREIGN))))
+    await editor.command("dynascope.openReport", file.as_uri())
+    await editor.connection.close()
+    file.unlink()
+    await editor.start_own()
+    editor.open(path)
+    await editor.until(lambda: "data-dependent-branch" in [d.code for d in editor.diagnostics(path)])
+    assert any("1 graph" in lens.command.title for lens in await editor.lenses(path))
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -1,8 +1,13 @@
 """The tree beside the editor: what became of a program, each thing with the place or the document that it leads to."""
 
+from dataclasses import replace
+
 import pytest
 import reports
+from dynascope.report import facts
+from dynascope_server.ide.documents import build
 from dynascope_server.ide.file_facts import FileView, by_file
+from dynascope_server.ide.graph_choices import graph_choices
 from dynascope_server.ide.line_map import LineMap
 from dynascope_server.ide.tree import tree
 
@@ -31,6 +36,26 @@ async def test_functions_breaks_graphs_kernels_and_guards(report):
     stages = [node.act.detail["stage"] for node in nodes if node.icon == "list-tree"]
     assert set(stages) == {text.stage for graph in report.graphs for text in graph.texts}
     assert any(node.icon == "shield" and node.children for node in nodes)
+
+
+async def test_a_graph_made_in_parts_has_each_stage_once(report):
+    """With the texts of all parts below each other, and their lines linked."""
+    graph = report.graphs[0]
+    head = "from __future__ import annotations\n\nimport torch\n"
+    span = graph.texts[0].links[0].span
+    parts = tuple(
+        facts.StageText("joint", "python", f"{head}\n\ndef joint(x):\n    return x * {n}\n", (facts.LineLink(7, span),)) for n in (2, 3)
+    )
+    report = replace(report, graphs=(replace(graph, texts=(*graph.texts, *parts)), *report.graphs[1:]))
+    view = view_of(report)
+    for node in every(tree(view)):
+        stages = [child.label for child in node.children if child.icon == "list-tree"]
+        assert len(stages) == len(set(stages))
+    assert [choice["stage"] for choice in graph_choices(view)].count("joint") == 1
+    document = build(report, f"{graph.identifier}/joint.py")
+    lines = document.text.splitlines()
+    assert [lines[link.line - 1].strip() for link in document.links] == ["return x * 2", "return x * 3"]
+    exec(compile(document.text, "joint.py", "exec"), {})
 
 
 async def test_the_client_is_told_and_asks(editor):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import linecache
+import re
 from collections.abc import Mapping, Sequence
 
 from dynascope.report.span import Span
@@ -25,8 +27,26 @@ def question(place: Span, fallback: str) -> str:
 
 
 def advice(place: Span, fallback: str) -> str:
-    found = condition(place)
     node = asking_node(place)
+    told = _advice(place, fallback, node)
+    last = getattr(node, "end_lineno", None) or place.line
+    return _as_written(told, [linecache.getline(place.file, line) for line in range(place.line, last + 1)])
+
+
+NUMBER = re.compile(r"(?<![\w.])(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?(?![\w.])")
+
+
+def _as_written(told: str, lines: Sequence[str]) -> str:
+    """With numbers as they stand in the lines: `1e-6`, where a tree of Python's is written with 1e-06."""
+    for number in {found for line in lines for found in NUMBER.findall(line)}:
+        plain = repr(ast.literal_eval(number)) if not re.fullmatch(r"0\d+", number) else number
+        if plain != number:
+            told = re.sub(rf"(?<![\w.]){re.escape(plain)}(?![\w.])", number, told)
+    return told
+
+
+def _advice(place: Span, fallback: str, node: ast.AST | None) -> str:
+    found = condition(place)
     test = getattr(node, "test", None)
     text = found.span.text() if found.span is not None else fallback.rstrip(":")
     asked = test if test is not None else _membership(text)

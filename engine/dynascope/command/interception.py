@@ -19,6 +19,7 @@ from dynascope import recording
 from dynascope.command.deferred_import import defer
 from dynascope.garbage import without_collections
 from dynascope.report.syntax import parsed
+from dynascope.report.times import compile_times
 
 ASKS_FOR_COMPILATION = frozenset({"compile", "optimize", "aot"})
 
@@ -109,6 +110,21 @@ def _patch_dynamo(module) -> None:
     if hasattr(module, "skip"):
         module.skip = api.skip
     module.list_backends = lambda *args, **kwargs: list_backends()
+    module.utils.compile_times = functools.wraps(module.utils.compile_times)(functools.partial(_compile_times, module.utils.compile_times))
+
+
+def _compile_times(original: Callable, repr: str = "str", aggregate: bool = False):
+    """What the compilations of the program have cost so far, by our stages, in torch's form. What torch's own compiler did comes last."""
+    recorder = recording.current()
+    if recorder is None or repr not in ("str", "csv"):
+        return original(repr, aggregate)
+    found = compile_times(recorder.report(), aggregate)
+    if repr == "csv":
+        names, values = original("csv", aggregate)
+        return [*found, *names], [*(", ".join(f"{each:.6f}" for each in seconds) for seconds in found.values()), *values]
+    rows = [f"{name}, {', '.join(f'{each:.4f}' for each in seconds)}" for name, seconds in found.items()]
+    text = "\n".join(["Dynascope compilation metrics:", "Function, Runtimes (s)", *rows])
+    return f"{text}\n\n{original('str', aggregate)}" if original("csv")[0] else text
 
 
 def _flush_on_hard_exit(recorder: recording.Recorder) -> None:

@@ -37,7 +37,7 @@ def asserted_in_graph(site: Site) -> Fix | None:
     words = (
         f", {_words(source, message)}"
         if message is not None
-        else f', "{words_of(statement.test) if isinstance(statement, ast.Assert | ast.If) else ""}"'
+        else f", {_as_text(words_of(statement.test) if isinstance(statement, ast.Assert | ast.If) else '')}"
     )
     text = f"{torch}._assert_async({condition}{words})"
     other = f" (RuntimeError in place of {error})" if error != "RuntimeError" else ""
@@ -50,6 +50,10 @@ def _raised(statement: ast.If) -> ast.Call | None:
         case [ast.Raise(exc=ast.Call() as call)] if len(call.args) <= 1 and not call.keywords:
             return call
     return None
+
+
+def _as_text(words: str) -> str:
+    return f'"{words}"' if '"' not in words and "\\" not in words else repr(words)
 
 
 def _words(source: Source, message: ast.expr) -> str:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
 from dynascope.fixes.reporting import tells
-from dynascope.fixes.source import Source, called_name, dotted, end_of, method_called
+from dynascope.fixes.source import Source, called_name, dotted, method_called
 from dynascope.fixes.words import words_of
 from dynascope.report.syntax import is_flag
 
@@ -91,9 +90,7 @@ def _joined(source: Source, statement: ast.If, first: ast.expr, rest: Sequence[a
     indentation = source.indentation(statement)
     if len(rest) == 1:
         value = _results(torch, condition, first, last)
-        edit = (
-            Edit(statement.lineno, statement.col_offset, *end_of(rest[0]), f"return {words_of(value)}") if value else None
-        )
+        edit = source.replaced(statement, f"return {words_of(value)}", rest[0]) if value else None
         return Fix(TITLE, (*imports, edit)) if edit else None
     # What follows may give other values to what the early result is made of.
     is_early, early = source.fresh("is_early"), source.fresh("early")
@@ -264,6 +261,8 @@ def _of_numbers(test: ast.expr, torch: str, taken: set[str]) -> ast.expr:
     match test:
         case ast.Call(func=ast.Attribute(attr="as_tensor"), args=[ast.BoolOp(op=operator, values=[flag, rest])]):
             return _call(torch, "as_tensor", ast.BoolOp(operator, [flag, _of_numbers(rest, torch, taken)]))
+        case ast.Call(func=ast.Attribute(attr="logical_and" | "logical_or" | "logical_not"), args=parts):
+            return ast.Call(test.func, [_of_numbers(part, torch, taken) for part in parts], [])
         case ast.Compare(left=left, ops=operators, comparators=others):
             if dotted(left) in taken or called_name(left).startswith(DRAWS):
                 left = ast.parse(f"{torch}.tensor({words_of(left)}, dtype={torch}.float64)", mode="eval").body

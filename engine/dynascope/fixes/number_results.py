@@ -14,9 +14,8 @@ import copy
 
 from dynascope.fixes.branches import condition_of, deciding, numbers_of
 from dynascope.fixes.conversions import MATH
-from dynascope.fixes.edits import Edit
 from dynascope.fixes.fix import Fix, Site
-from dynascope.fixes.source import called_name, end_of, method_called
+from dynascope.fixes.source import called_name, method_called
 from dynascope.fixes.words import words_of
 
 ARITHMETIC = (ast.BinOp, ast.UnaryOp)
@@ -57,7 +56,7 @@ def chosen_number(site: Site) -> Fix | None:
                 return None
             words = [words_of(side) for side in sides if side is not None]
             text = f"return {torch}.where({words_of(condition_of(source, statement))}, {words[0]}, {words[1]}).item()"
-            edit = Edit(statement.lineno, statement.col_offset, *end_of(last), text)
+            edit = source.replaced(statement, text, last)
             return Fix("Choose the number with torch.where, and take it out with .item()", (*imports, edit))
     return None
 

@@ -8,6 +8,9 @@ source.replaced(node, "x")  ->  Edit
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -18,6 +21,9 @@ from dynascope.report.span import Span
 CLOCKS = ("time.",)
 """Where what tells the time comes from."""
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Tuple, ast.Dict)
+
+
+FOR_TOOLS = re.compile(r"#\s*(?:noqa|type:|pyright:|pylint:|mypy:|ruff:|fmt:|pragma\b|nosec\b)", re.IGNORECASE)
 
 
 class Source:
@@ -87,8 +93,24 @@ class Source:
         text = self.text_of(node)
         return text if isinstance(node, ATOMS) else f"({text})"
 
-    def replaced(self, node: ast.stmt | ast.expr, text: str) -> Edit:
-        return Edit(node.lineno, node.col_offset, *end_of(node), text)
+    def replaced(self, node: ast.stmt | ast.expr, text: str, last: ast.stmt | None = None) -> Edit:
+        """Of statements (from one to the `last`) the comments that the text does not have stand above it."""
+        indentation = self.indentation(node) if isinstance(node, ast.stmt) else None
+        start, end = (node.lineno, node.col_offset), end_of(last or node)
+        comments = [] if indentation is None else self._comments_within(start, end, text)
+        return Edit(*start, *end, f"\n{indentation}".join([*comments, text]))
+
+    def _comments_within(self, start: tuple[int, int], end: tuple[int, int], text: str) -> list[str]:
+        """Not those for tools, which are about their lines."""
+        found = [token.string for token in self._comments if start < token.start < end]
+        return [each for each in found if each not in text and not FOR_TOOLS.match(each)]
+
+    @cached_property
+    def _comments(self) -> list[tokenize.TokenInfo]:
+        """With columns in bytes."""
+        made = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        found = (token for token in made if token.type == tokenize.COMMENT)
+        return [token._replace(start=(token.start[0], len(token.line[: token.start[1]].encode()))) for token in found]
 
     def indentation(self, statement: ast.stmt) -> str | None:
         """None where something stands before it on its line, or another statement after it on its last."""

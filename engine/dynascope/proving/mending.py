@@ -17,6 +17,7 @@ from typing import Any
 from dynascope.dataclass import dataclass
 from dynascope.fixes.edits import Edit, apply, are_apart, by_lines, line_before
 from dynascope.fixes.fix import Fix, Parts
+from dynascope.fixes.line_lengths import fitted
 from dynascope.fixes.offers import Offer, may_be_spared, offers
 from dynascope.proving.asking import Outcome, Program, Prover
 from dynascope.proving.kept_work import is_kept
@@ -252,7 +253,7 @@ def mend(
         state = _without_idle(search, *last, state, waste if recompilations else breaks)
     total = search.prover.compared(first.outcome, state.outcome)
     proof = _proof(first, state, total)
-    changed = {f: text for f, text in state.texts.items() if text != text_of(first.texts, f)}
+    changed = {f: fitted(text_of(first.texts, f), text) for f, text in state.texts.items() if text != text_of(first.texts, f)}
     if total["why"]:
         return Mended(fixes, {}, None, _left(first.report), is_cut=search.is_cut, raised=first.outcome.raised)
     is_compiled = bool(first.report.functions)
@@ -282,7 +283,14 @@ def _each(search: _Search, state: _State, wanted: list[tuple[str, Offer]]) -> tu
                     else replace(before, findings=(*before.findings, offer.finding))
                 )
                 break
-    return tuple(found.values())
+    return tuple(_fitted(one, text_of(state.texts, one.file)) for one in found.values())
+
+
+def _fitted(proved: ProvedFix, text: str) -> ProvedFix:
+    """Its lines broken where they became too long: that changes no word that Python reads, so what was proved stays true."""
+    after = apply(text, proved.fix.edits)
+    broken = fitted(text, after)
+    return proved if broken == after else replace(proved, fix=replace(proved.fix, edits=by_lines(text, broken)))
 
 
 def _shown(before: _State, after: _State) -> list[Chosen]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable
 
-from dynascope.report.facts import CompileReport, FunctionFact
+from dynascope.report.facts import CompileReport, FunctionFact, ValueFact
 from dynascope.report.labels import SEPARATOR, whole_parts
 from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts
 from dynascope.report.syntax import statement_lines
@@ -23,6 +23,7 @@ Piece = tuple[str, str]
 Line = list[Piece]
 SOURCE_WIDTH = 60
 LEGEND = "C compiled   L a library's kernel   E run by Python   - never reached"
+NUMBERS = ("int", "float", "bool")
 STYLES = {"C": "green", "L": "cyan", "E": "yellow", "-": "dim", " ": ""}
 
 
@@ -141,12 +142,18 @@ def _headlines(facts: LineFacts, text: str, report: CompileReport, shown: Compil
     """`gelu f32[32, 256] · addmm (library), k0, backward k4`; the same with fewer values, for where there is little room."""
     whole = {function.identifier: function for function in report.functions}
     totals = [_totals(report, whole.get(function.identifier, function), text) for function in facts.functions]
-    named = list(dict.fromkeys(_value_text(value.variable, value.description) for value in facts.values if value.description))
+    named = list(dict.fromkeys(_value_text(value.variable, value.description) for value in _results(facts) if value.description))
     went = [f"{name} (library)" for name in facts.externs] + _kernel_names(facts, shown)
     fewer = [*went[:1], "..."] if len(went) > 1 else went
     made = [(*totals, "; ".join(values), ", ".join(ways)) for values, ways in ((named[-2:], went), (named[-1:], went), (named[-1:], fewer))]
     lines = [SEPARATOR.join(part for part in parts if part) for parts in made]
     return list(dict.fromkeys(line for line in lines if line))
+
+
+def _results(facts: LineFacts) -> list[ValueFact]:
+    """Without the number that was computed on the way to a tensor, which the variable is given in the end."""
+    given = {value.variable for value in facts.values if value.description not in NUMBERS}
+    return [value for value in facts.values if value.variable is None or value.description not in NUMBERS or value.variable not in given]
 
 
 def _value_text(variable: str | None, description: str) -> str:

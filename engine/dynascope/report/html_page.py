@@ -54,7 +54,7 @@ def html_fragment(report: CompileReport, prefix: str = "") -> str:
     """The same without what is around it, for a page that holds several: `prefix` sets its anchors apart."""
     place = functools.partial(_identifier, report, prefix)
     source = "\n".join(_source(report, place))
-    told = "\n".join(map(_line, report_lines(report, None, Page(WIDTH))))
+    told = "\n".join(map(_line, report_lines(report, None, Page(WIDTH, notes=True))))
     return (
         f'<div class="dynascope" id="{prefix}top"><style>{STYLE}</style><pre>{source}</pre>\n<pre>{told}</pre>\n'
         f"{''.join(_graphs(report, place))}{'' if prefix else _guards(report)}{''.join(_kernels(report, place))}</div>"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, StageText
+from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GuardFact, LineLink, StageText
 from dynascope.report.user_files import shown_path
 from dynascope.report.variants import entry_title
 
@@ -47,6 +48,26 @@ def stage_texts(report: CompileReport, stage: str, function: str = "") -> Iterat
                 if text.stage in STAGES[stage]:
                     yield f"{title}: {text.stage}\n{text.text.rstrip()}"
             yield from _derived_texts(report, entry, stage, title)
+
+
+def by_stage(texts: Iterable[StageText]) -> tuple[StageText, ...]:
+    """Each stage once, with its parts below each other where a graph was made in several."""
+    found: dict[str, list[StageText]] = {}
+    for text in texts:
+        found.setdefault(text.stage, []).append(text)
+    return tuple(parts[0] if len(parts) == 1 else _whole(parts) for parts in found.values())
+
+
+def _whole(parts: Sequence[StageText]) -> StageText:
+    lines: list[str] = []
+    links: list[LineLink] = []
+    for number, part in enumerate(parts, 1):
+        text = part.text if number == 1 else part.text.replace(_FUTURE, "", 1)
+        heading = [f"# part {number} of {len(parts)} of the graph", ""]
+        before = len(lines) + len(heading) - (part.text.count("\n") - text.count("\n"))
+        links += [replace(link, line=link.line + before) for link in part.links]
+        lines += [*heading, *text.rstrip("\n").split("\n"), ""]
+    return replace(parts[0], text="\n".join(lines), links=tuple(links))
 
 
 def one_text(texts: Iterable[str]) -> str:

@@ -61,12 +61,13 @@ QUIET_KINDS = frozenset({"note", "break"})
 
 @dataclass(frozen=True)
 class Page:
-    """How the report is shown: `guards` and `annotate` add what is left out by default. `nothing` says why nothing was compiled where
-    no whole program was run."""
+    """How the report is shown: `guards`, `annotate` and `notes` (which `annotate` adds too) add what is left out by default. `nothing` says
+    why nothing was compiled where no whole program was run."""
 
     width: int = WIDTH
     guards: bool = False
     annotate: bool = False
+    notes: bool = False
     nothing: str = ""
 
 
@@ -111,7 +112,7 @@ def report_lines(report: CompileReport, path: Path | None, page: Page = ORDINARY
 
         lines += annotated_lines(report, page.width)
     for finding in found:
-        if page.annotate or is_shown(finding):
+        if page.annotate or page.notes or is_shown(finding):
             lines += [[("", "")], *finding_lines(finding, page.width)]
     if page.guards:
         lines += guard_lines(report, page.width)
@@ -262,7 +263,7 @@ def _summary(report: CompileReport, found: tuple[Finding, ...], path: Path | Non
         lines += _hanging("", "Compiled ", f"in {sum(seconds.values()):.2f} s: {', '.join(parts)}", page.width)
     if path is not None:
         lines.append([("Report   ", "bold"), (str(path), "")])
-    hidden = 0 if page.annotate else sum(not is_shown(finding) for finding in found)
+    hidden = 0 if page.annotate or page.notes else sum(not is_shown(finding) for finding in found)
     if hidden:
         lines.append([(f"{counted(hidden, 'note')} more with --annotate.", "dim")])
     return lines

@@ -24,6 +24,13 @@ def times_text(report: CompileReport) -> str:
     return "\n".join([*lines, *_reuse(report)])
 
 
+def compile_times(report: CompileReport, aggregate: bool = False) -> dict[str, list[float]]:
+    """Seconds by stage, one number a compilation, or their sum: what `torch._dynamo.utils.compile_times()` is about."""
+    entries = [entry for function in report.functions for entry in function.entries]
+    found = {stage: [e.seconds[stage] for e in entries if stage in e.seconds] for stage in in_flow(s for e in entries for s in e.seconds)}
+    return {stage: [sum(seconds)] if aggregate else seconds for stage, seconds in found.items()}
+
+
 def in_flow(stages: Iterable[str]) -> list[str]:
     """Each once, in the order in which a compilation passes them: one that has no graph leaves some out."""
     found = set(stages)

@@ -214,7 +214,8 @@ def _callers(entries: list[EntryFact]) -> list[str]:
 
 
 def _numbers(entries: list[EntryFact]) -> list[str]:
-    return [f"from compile() call {number}" for number, _ in enumerate(entries, 1)]
+    """The same was compiled anew: by another `compile()`, or after a `reset()`."""
+    return [f"compilation {number}" for number, _ in enumerate(entries, 1)]
 
 
 def _names_of(change: ChangeFact) -> tuple[str, ...]:

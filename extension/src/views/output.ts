@@ -2,7 +2,7 @@
 
 import * as vscode from 'vscode';
 import type { Server } from '../client';
-import { isOver, type Output, type RunState } from '../protocol';
+import { isEnding, type Output, type RunState } from '../protocol';
 import { plain } from './plainText';
 
 const CHANNEL = 'Dynascope Program';
@@ -22,7 +22,7 @@ export function registerOutput(server: Server): vscode.Disposable & { show(): vo
   const onState = server.onRunState(state => {
     if (state.state === 'starting' && state.run !== current) {
       begin(state);
-    } else if (isOver(state) && state.state !== 'restored') {
+    } else if (isEnding(state)) {
       speaking = undefined;
       channel.appendLine(`\n▸ ${name(state.uri)}: ${ending(state)}`);
     }

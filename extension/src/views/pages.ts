@@ -8,7 +8,7 @@ import * as vscode from 'vscode';
 import type { Server } from '../client';
 import type { Links } from '../protocol';
 import { NO_SERVER } from './documents';
-import { goToLine, sayEdited } from './goTo';
+import { goToLine, pathOf, sayEdited } from './goTo';
 import { rendered } from './markdown';
 import { PAGE_VIEW, showDocument } from './showDocument';
 import { webviewPage } from './webviewPage';
@@ -48,7 +48,7 @@ export function registerPages(server: Server): vscode.Disposable {
     }
     const file = vscode.Uri.parse(href).with({ fragment: '' });
     const known = await linksOf(page);
-    const now = known.find(link => link.line === line && vscode.Uri.parse(link.uri).fsPath === file.fsPath);
+    const now = known.find(link => link.line === line && pathOf(vscode.Uri.parse(link.uri)) === file.fsPath);
     if (now !== undefined) {
       await goToLine(vscode.Uri.parse(now.uri), now.place);
     } else if (known.length > 0) {

@@ -3,7 +3,7 @@
 import * as vscode from 'vscode';
 import type { Server } from '../client';
 import { ServerCommand, type Links } from '../protocol';
-import { goToLine, sayEdited } from './goTo';
+import { goToLine, pathOf, sayEdited } from './goTo';
 import { OPEN_PICTURE, PICTURE_VIEW } from './showDocument';
 import { webviewPage } from './webviewPage';
 
@@ -56,7 +56,7 @@ export function registerPictures(server: Server): vscode.Disposable {
       await server.execute(ServerCommand.showKernel, links.program, { kernel });
     } else if (file !== undefined && line !== undefined) {
       const own = vscode.Uri.file(file).fsPath;
-      const now = links.links.find(link => link.line === line - 1 && vscode.Uri.parse(link.uri).fsPath === own);
+      const now = links.links.find(link => link.line === line - 1 && pathOf(vscode.Uri.parse(link.uri)) === own);
       if (now === undefined) {
         sayEdited();
       } else {
@@ -72,7 +72,7 @@ export function registerPictures(server: Server): vscode.Disposable {
         continue;
       }
       const here = links.links.filter(({ uri, place }) => uri === own && place === selection.active.line);
-      void panel.webview.postMessage(here.map(({ uri, line }) => ({ file: vscode.Uri.parse(uri).fsPath, line: line + 1 })));
+      void panel.webview.postMessage(here.map(({ uri, line }) => ({ file: pathOf(vscode.Uri.parse(uri)), line: line + 1 })));
     }
   }
 

@@ -27,12 +27,23 @@ export function registerStatus(server: Server): vscode.Disposable {
       refresh();
     }),
     server.onRunState(state => {
-      // A result of an earlier window says less than a run of this one.
-      run = state.state !== 'restored' || run === undefined || run.state === 'restored' ? state : run;
+      if (state.state === 'cleared') {
+        run = run?.uri === state.uri ? undefined : run;
+      } else {
+        run = follows(run, state) ? state : run;
+      }
       refresh();
     }),
     vscode.window.onDidChangeVisibleTextEditors(refresh),
   );
+}
+
+/** A result of an earlier window says less than a run of this one; an edit of another program than the one that ran last says nothing of it. */
+function follows(run: RunState | undefined, state: RunState): boolean {
+  if (state.live !== undefined && state.live !== null) {
+    return run === undefined || run.uri === state.uri;
+  }
+  return state.state !== 'restored' || run === undefined || run.state === 'restored';
 }
 
 function currentText(server: Server, run: RunState | undefined): StatusText {

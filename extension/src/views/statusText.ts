@@ -55,7 +55,8 @@ export function ofRun(run: RunState): StatusText {
   if (run.functions === 0) {
     return said('zap', 'nothing compiled', 'normal');
   }
-  return run.warnings > 0 ? said('warning', counts(run), 'warning') : said('zap', counts(run), 'normal');
+  const found = run.live === true ? `live · ${counts(run)}` : counts(run);
+  return run.warnings > 0 ? said('warning', found, 'warning') : said('zap', found, 'normal');
 }
 
 function fileName(uri: string): string {

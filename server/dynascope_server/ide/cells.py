@@ -7,10 +7,12 @@ cells_of({"cell_3.py": ..., "/tmp/5.py": "def g(): ..."}, "cell_3.py", here, {},
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
 CELL = re.compile(r"\.ipynb#[^/]*$")
+NUMBER = re.compile(r"(?:^|\D)(\d{1,6})\.py$")
 MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
 
 
@@ -21,6 +23,22 @@ def is_cell(path: str) -> bool:
 def without_magics(text: str) -> str:
     """What IPython itself reads (`%load_ext`, `!pip`) is no Python; lines stay where they are."""
     return MAGIC.sub("", text)
+
+
+def cell_name(file: str, path: str) -> str:
+    """As a person calls the cell that the kernel names `cell_3.py` or `/tmp/ipykernel_1/2.py`: by its number, which stands beside it. Some
+    kernels name a cell by a number of ten digits, which says nothing: then it is one of the notebook."""
+    number = NUMBER.search(file)
+    return f"cell {number[1]}" if number else f"a cell of {os.path.basename(path.partition('#')[0])}"
+
+
+def with_names(page: str, names: Mapping[str, str]) -> str:
+    """A page in prose, where cells have the names of their documents, with their own."""
+    for path, name in names.items():
+        address = re.escape(os.path.basename(path))
+        page = re.sub(rf"^# {address}$", f"# {name.capitalize()}", page, flags=re.MULTILINE)
+        page = re.sub(rf"\[{address}:(\d+)\]\(", rf"[{name}, line \1](", page)
+    return page
 
 
 def cells_of(

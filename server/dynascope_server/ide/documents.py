@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from dynascope.report.facts import CompileReport, EntryFact, FunctionFact, GraphFact, KernelFact, LineLink, StageText
 from dynascope.report.picture import picture
 from dynascope.report.span import Span
+from dynascope.report.stages import by_stage
 from dynascope.report.variants import one_variant
 
 from dynascope_server.ide.addresses import extension, file_stem, language_of
@@ -171,7 +172,7 @@ def _entry_stage(report: CompileReport, what: str, identifier: str) -> Document 
 
 
 def _stage(holders: Iterable[GraphFact | EntryFact], what: str) -> Document | None:
-    texts = ((holder, text) for holder in holders for text in holder.texts)
+    texts = ((holder, text) for holder in holders for text in by_stage(holder.texts))
     found = next((text for holder, text in texts if stage_document_name(holder, text) == what), None)
     return Document(what, found.text, found.links) if found else None
 

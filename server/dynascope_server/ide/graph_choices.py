@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dynascope.report.facts import EntryFact, FunctionFact, GraphFact
+from dynascope.report.stages import by_stage
 
 from dynascope_server.ide.file_facts import FileView
 from dynascope_server.ide.numbers import count
@@ -67,7 +68,7 @@ def _of_entry(function: FunctionFact, entry: EntryFact, graph: GraphFact | None)
     heading = f"{function.name} · {rest}"
     if graph is not None:
         words = f"{graph.identifier} · {count(graph.operations, 'operation')}"
-        for text in graph.texts:
+        for text in by_stage(graph.texts):
             yield GraphChoice(
                 heading, STAGES.get(text.stage, text.stage), words, text.stage, function.identifier, graph.identifier
             )

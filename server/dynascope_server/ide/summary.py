@@ -16,6 +16,7 @@ from dynascope.report.stages import LANGUAGE_NAMES
 from dynascope.report.user_files import user_place
 from dynascope.report.variants import Variant, fitted_title, variants_of
 
+from dynascope_server.ide.cells import is_cell
 from dynascope_server.ide.findings_of_looks import check_words, cost_rows, found_out
 from dynascope_server.ide.numbers import count
 
@@ -39,7 +40,8 @@ def _summary_rows(report: CompileReport) -> Iterator[Row]:
     yield f"# {os.path.basename(program.file)}", None
     yield "", None
     yield f"Python {environment.python}, torch {environment.torch}, device {environment.device}.", None
-    yield _outcome(report), None
+    if not is_cell(program.file):  # its notebook's kernel goes on
+        yield _outcome(report), None
     if program.error is not None:
         yield from _explanation_rows("The program raised", program.error)
     for function in report.functions:

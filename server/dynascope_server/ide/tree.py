@@ -14,6 +14,7 @@ from dynascope.report.facts import EntryFact, FunctionFact, GraphFact, KernelFac
 from dynascope.report.findings import Finding, findings, function_line
 from dynascope.report.lines import breaks_of
 from dynascope.report.span import Span
+from dynascope.report.stages import by_stage
 from dynascope.report.variants import variants_of
 
 from dynascope_server.ide import acts
@@ -109,7 +110,7 @@ def _entry(view: FileView, function: FunctionFact, entry: EntryFact) -> Iterator
 
 
 def _stages(view: FileView, graph: GraphFact) -> Iterator[Node]:
-    for text in graph.texts:
+    for text in by_stage(graph.texts):
         act = Act("", acts.SHOW_GRAPH, view.path, detail={"graph": graph.identifier, "stage": text.stage})
         yield Node(STAGES.get(text.stage, text.stage), "", "list-tree", None, act)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import json
+import logging
 import os
 import platform
 import sys
@@ -13,8 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynascope.report.facts import FunctionFact
-from dynascope.report.store import ReportUnreadable
+from dynascope.report.facts import CompileReport, FunctionFact
+from dynascope.report.store import ReportUnreadable, write_report
 from dynascope.report.store import read_report as read_stored
 from dynascope.report.variants import Variant, chosen_variant
 
@@ -26,16 +27,21 @@ from dynascope_server.ide.documents import PREVIOUS, SUMMARY, differences_docume
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.foreign_paths import mapped
 from dynascope_server.ide.graph_choices import graph_choices
+from dynascope_server.ide.lenses import summary
 from dynascope_server.ide.pytests import test_at
 from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel, choose_picture
 from dynascope_server.ide.variants import as_offer, following, variants_at
 from dynascope_server.interpreter import engine_folders, find_interpreter
 from dynascope_server.lsp import uris
 from dynascope_server.lsp.doctor import run_doctor
+from dynascope_server.lsp.run_states import counted
 from dynascope_server.lsp.runs import Refused
+from dynascope_server.results_store import StoredResult
 
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
+
+logger = logging.getLogger(__name__)
 
 Arguments = list[Any]
 
@@ -101,8 +107,12 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
         raise Refused(f"{os.path.basename(path)} cannot be opened: {error}") from None
     program = os.path.abspath(report.program.file)
     server.session.begin(program)
-    server.session.accept(program, absolute(report, os.path.dirname(program)))
+    report = absolute(report, os.path.dirname(program))
+    server.session.accept(program, report)
     server.results_changed(program)
+    kept = _kept_for_the_next_window(server, program, report)
+    said = {"uri": server.uri_of(program), "state": "restored", "message": f"Of a report made elsewhere: {summary(report)}"}
+    server.run_states.tell(program, {**said, **counted(report, is_over=True), "run": "", "logFile": "", "reportFile": kept})
     if missing:
         server.tell(
             "warning",
@@ -111,6 +121,19 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
         )
     answer = {"program": server.uri_of(program), "missing": missing}
     return {**answer, **_open(server, Address(owner_of(program), SUMMARY), None)}
+
+
+def _kept_for_the_next_window(server: DynascopeServer, program: str, report: CompileReport) -> str:
+    """Where it is kept, with its places here: as a run's own report is. Empty where nothing can be written."""
+    try:
+        _, path = server.new_run(program)
+        write_report(report, path)
+        texts = server.session.texts_of(program)
+        server.storage.results.keep(StoredResult(program, f"{path}", os.path.dirname(program), texts))
+    except OSError as error:
+        logger.warning("the report of %s is not kept: %s", program, error)
+        return ""
+    return f"{path}"
 
 
 def _holds_the_same(file: str, other: str) -> bool:
@@ -233,6 +256,9 @@ def _clear(server: DynascopeServer, arguments: Arguments) -> None:
     server.storage.results.forget(forgotten)
     server.fixes.forget(forgotten)
     server.live.forget(forgotten)
+    for program in forgotten:
+        server.results_changed(program)
+        server.run_states.forget(program)
     server.publisher.publish_all()
     server.lens_refresh.changed()
 

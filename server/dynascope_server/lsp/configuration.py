@@ -15,8 +15,9 @@ def initialize(server: DynascopeServer, params: types.InitializeParams) -> None:
 
 
 def initialized(server: DynascopeServer, params: types.InitializedParams) -> None:
-    """Only now may messages be shown."""
+    """Only now may messages be shown. A client that had another server before may still show what that one knew."""
     server.tell_complaints()
+    server.lens_refresh.changed()
 
 
 def configure(server: DynascopeServer, params: Any) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynascope_server.ide.addresses import REASONS, Address, language_of, owner_of, parse_uri
+from dynascope_server.ide.cells import with_names
 from dynascope_server.ide.differences import differences_of_runs
 from dynascope_server.ide.documents import PREVIOUS, Document, build
 from dynascope_server.ide.pages import page_from_problems
@@ -61,6 +63,8 @@ class DocumentStore:
             return Document(address.what, self._since_the_run_before(program))
         report = self._server.session.shown_report(program)
         built = build(report, address.what, self._server.session.choice_of(program)) if report is not None else None
+        if built is not None and built.language == "markdown":
+            return replace(built, text=with_names(built.text, self._server.cell_names))
         return built or Document(
             f"{address.what}.txt" if language_of(address.what) != "plaintext" else address.what, GONE
         )

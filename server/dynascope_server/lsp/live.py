@@ -61,7 +61,8 @@ class Live:
         if not self._is_wanted:
             for program in list(self._kept):
                 self.forget([program])
-                self._server.session.forget_live(program)
+                if self._server.session.forget_live(program):
+                    self._changed(program)
 
     def text_changed(self, path: str) -> None:
         """The newest text is what counts: a capture of an older one is not waited for."""
@@ -93,7 +94,7 @@ class Live:
         edited = session.edited(program)
         if edited is None or not edited.functions:
             if session.forget_live(program):
-                self._server.results_changed(program)
+                self._changed(program)
             return
         asked = {_key(edited, identifier): identifier for identifier in edited.functions}
         answers = await self._kept[program].ask(asked.keys(), edited.texts)
@@ -101,7 +102,11 @@ class Live:
             # What was known last stays.
             return
         if session.show_live(program, edited, self._merged(program, edited, asked, answers)):
-            self._server.results_changed(program)
+            self._changed(program)
+
+    def _changed(self, program: str) -> None:
+        self._server.results_changed(program)
+        self._server.run_states.live_changed(program)
 
     def _merged(self, program: str, edited: Edited, asked: dict[Key, str], answers: list[Answer]) -> LiveReport | None:
         folder, found, notes = self._folders[program], {}, []

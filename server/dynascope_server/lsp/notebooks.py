@@ -16,7 +16,7 @@ from dynascope.report.spoken_files import with_files
 from dynascope.report.store import ReportUnreadable
 from dynascope.report.store import read_report as read_stored
 
-from dynascope_server.ide.cells import cells_of
+from dynascope_server.ide.cells import cell_name, cells_of
 from dynascope_server.lsp import uris
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ async def _cell_ran(server: DynascopeServer, params: Any) -> None:
     present = {path: server.text_of(path) for path in others}
     names = cells_of(texts, params["file"], here, known, present)
     placed = with_files(report, lambda file: names.get(file, file))
+    server.cell_names |= {path: cell_name(file, path) for file, path in names.items()}
     server.session.take(here, placed, _texts(texts, names))
     server.results_changed(here)
 

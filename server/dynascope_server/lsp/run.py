@@ -9,16 +9,14 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dynascope.report.facts import CompileReport
-from dynascope.report.lines import breaks_of
 from dynascope.report.reason import Explanation
 
 from dynascope_server.events import Event, ReportWritten, Stage
-from dynascope_server.ide.file_facts import entries
 from dynascope_server.ide.findings_of_looks import found_out
 from dynascope_server.ide.lenses import summary
-from dynascope_server.ide.problems import machine_notes, problems
+from dynascope_server.ide.problems import machine_notes
 from dynascope_server.lsp.progress import ProgressBar
+from dynascope_server.lsp.run_states import counted
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
 from dynascope_server.results_store import StoredResult
@@ -189,8 +187,7 @@ class Run:
         return None
 
     def _notify(self) -> None:
-        if self._server.settings.client.runState:
-            self._server.protocol.notify("dynascope/runState", self._state_note())
+        self._server.run_states.tell(self.path, self._state_note())
 
     def _state_note(self) -> dict[str, Any]:
         report = self._server.session.report_of(self.path)
@@ -208,19 +205,6 @@ class Run:
             code = self._seen.return_code if self._seen is not None else None
             note |= {} if code is None else {"exitCode": code} if code >= 0 else {"signal": -code}
         return note
-
-
-def counted(report: CompileReport | None, is_over: bool) -> dict[str, int]:
-    """What a client's status says of a result."""
-    if report is None:
-        return dict.fromkeys(("functions", "graphs", "breaks", "kernels", "warnings"), 0)
-    return {
-        "functions": len(report.functions),
-        "graphs": len(report.graphs),
-        "breaks": breaks_of([entry for _, entry in entries(report)]),
-        "kernels": len(report.kernels),
-        "warnings": sum(p.severity == "warning" for p in problems(report)) if is_over else 0,
-    }
 
 
 def _words(explanation: Explanation) -> str:

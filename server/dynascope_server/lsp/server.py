@@ -40,6 +40,7 @@ from dynascope_server.lsp.fixes import FixSearches
 from dynascope_server.lsp.lens_refresh import LensRefresh
 from dynascope_server.lsp.live import Live
 from dynascope_server.lsp.publisher import Publisher
+from dynascope_server.lsp.run_states import RunStates
 from dynascope_server.lsp.runs import Runs
 from dynascope_server.lsp.side_by_side import SideBySide
 from dynascope_server.output import Batch
@@ -66,10 +67,13 @@ class DynascopeServer(LanguageServer):
         self.documents = DocumentStore(self)
         self.publisher = Publisher(self)
         self.runs = Runs(self)
+        self.run_states = RunStates(self)
         self.fixes = FixSearches(self)
         self.side_by_side = SideBySide(self)
         self.live = Live(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
+        self.cell_names: dict[str, str] = {}
+        """Of notebooks, by the paths of the cells: what people call them."""
         self.background: set[asyncio.Task] = set()
         self._uris: dict[str, str] = {}
         self._complaints: list[str] = []

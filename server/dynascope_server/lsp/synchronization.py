@@ -49,10 +49,9 @@ async def _restore(server: DynascopeServer, stored: StoredResult) -> None:
         return
     server.session.restore(stored.program, report, stored.texts)
     server.results_changed(stored.program)
-    if server.settings.client.runState:
-        said = {"uri": server.uri_of(stored.program), "state": "restored", "message": f"Of an earlier run: {summary(report)}"}
-        files = {"run": "", "logFile": "", "reportFile": stored.report}
-        server.protocol.notify("dynascope/runState", {**said, **counted(report, is_over=True), **files})
+    said = {"uri": server.uri_of(stored.program), "state": "restored", "message": f"Of an earlier run: {summary(report)}"}
+    files = {"run": "", "logFile": "", "reportFile": stored.report}
+    server.run_states.tell(stored.program, {**said, **counted(report, is_over=True), **files})
 
 
 def saved(server: DynascopeServer, params: types.DidSaveTextDocumentParams) -> None:
