@@ -147,6 +147,11 @@ def test_attention_is_chosen_again_where_a_kernel_is_switched_off():
     assert any("_get_flash_sdp_enabled" in str(guard) for guard in report.guards)
 
 
+HAS_LAYOUT = torch._C._dispatch_has_kernel_for_dispatch_key("aten::_transformer_encoder_layer_fwd", "Meta")
+"""Torch 2.11 and 2.12 do not say what the layer's kernel gives: the encoder breaks there, and its result is right."""
+
+
+@pytest.mark.expects(*() if HAS_LAYOUT else ("missing-meta-kernel",))
 def test_fast_path_of_the_encoder():
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).eval()
     x, hidden = torch.randn(2, 5, 8), torch.arange(5)[None].expand(2, -1) > 2
