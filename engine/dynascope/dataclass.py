@@ -61,13 +61,17 @@ def dataclass(
     return made if cls is None else made(cls)
 
 
+def _fields(cls: type) -> tuple[dataclasses.Field, ...]:
+    return dataclasses.fields(cast(Any, cls))
+
+
 def _is_hashed(field: dataclasses.Field) -> bool:
     return field.compare if field.hash is None else field.hash
 
 
 def _values(cls: type, is_taken: Callable[[dataclasses.Field], bool]) -> Callable[[Any], tuple]:
     """Reads the fields of an object that are taken."""
-    names = [field.name for field in dataclasses.fields(cast(Any, cls)) if is_taken(field)]
+    names = [field.name for field in _fields(cls) if is_taken(field)]
     if len(names) > 1:
         return attrgetter(*names)
     if not names:
@@ -104,7 +108,7 @@ def _orders(values: Callable[[Any], tuple]) -> dict[str, Any]:
 
 
 def _text(cls: type) -> Callable[[Any], str]:
-    names = [field.name for field in dataclasses.fields(cast(Any, cls)) if field.repr]
+    names = [field.name for field in _fields(cls) if field.repr]
 
     @reprlib.recursive_repr()
     def __repr__(self: Any) -> str:
@@ -114,7 +118,7 @@ def _text(cls: type) -> Callable[[Any], str]:
 
 
 def _refusals(cls: type) -> dict[str, Any]:
-    names = frozenset(field.name for field in dataclasses.fields(cast(Any, cls)))
+    names = frozenset(field.name for field in _fields(cls))
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
         if type(self) is cls or name in names:
@@ -158,7 +162,7 @@ def _first_init(cls: type, frozen: bool, slots: bool) -> Callable[..., None]:
 
 def _written_init(cls: type, frozen: bool, slots: bool) -> Callable[..., None]:
     parameters, lines, known = ["self"], [], {"_set": object.__setattr__, "_missing": dataclasses.MISSING}
-    for field in dataclasses.fields(cast(Any, cls)):
+    for field in _fields(cls):
         name, value, default = field.name, field.name, f"_default_{field.name}"
         if field.default_factory is not dataclasses.MISSING:
             known[default] = field.default_factory

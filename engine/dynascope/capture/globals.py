@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynascope.capture.frames import Frame
-from dynascope.capture.places import is_constant, is_library
+from dynascope.capture.places import is_constant
 from dynascope.capture.values import ConstantValue, Value
 from dynascope.capture.world import note
 from dynascope.guards.source import AttributeSource, ConstantSource, GlobalSource, ItemSource, Source
@@ -27,7 +27,7 @@ def read_global(machine: Machine, frame: Frame, name: str) -> Value | None:
     machine.outside.check_unwritten(frame.globals, name)
     if name in frame.globals:
         found = frame.globals[name]
-        if is_constant(found) and is_library(frame.globals):
+        if is_constant(found) and not frame.is_own:
             note(frame.globals, name, found)
             return machine.outside.fixed(found, name)
         return machine.outside.lazy(found, source_of_global(machine, frame, name))

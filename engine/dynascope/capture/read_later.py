@@ -20,7 +20,7 @@ from typing import Any
 from dynascope.autograd_functions import NameRead
 from dynascope.capture.frames import Frame
 from dynascope.capture.guard_log import is_fixed
-from dynascope.capture.places import is_library, is_library_name
+from dynascope.capture.places import is_library_name
 from dynascope.capture.values import (
     UNSEEN,
     ConstantValue,
@@ -48,7 +48,7 @@ BY_NAME = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
 
 def value_given(result: Value | None, frame: Frame) -> Value | None:
     """What an instruction of the program's gave, or has put on the stack."""
-    if is_library(frame.globals):
+    if not frame.is_own:
         return None
     on_top = (value for value in reversed(frame.stack[-2:]) if not isinstance(value, NullValue))
     value = next(on_top, None) if result is None else result

@@ -23,7 +23,7 @@ from torch import fx
 
 from dynascope.capture.places import is_engine
 from dynascope.capture.values import InstanceValue, TracebackValue
-from dynascope.report.span import STACKS, UserFrame, UserStack
+from dynascope.report.span import STACKS, UserFrame, stacks_by_name
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
@@ -36,7 +36,7 @@ GENERATED = "<eval_with_key>"
 
 def relocation(graph: fx.Graph) -> Callable[[], None]:
     """`relocate()` changes the traceback of the error that is being handled."""
-    stacks: dict[str, UserStack] = {node.name: node.meta["user_stack"] for node in graph.nodes if node.meta.get("user_stack")}
+    stacks = stacks_by_name(graph.nodes)
 
     def relocate() -> None:
         error = sys.exc_info()[1]

@@ -9,6 +9,8 @@ A `Span` is what every node, guard, break and kernel line carries, so that each 
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterable
+from typing import Any
 
 from dynascope.dataclass import dataclass
 
@@ -94,6 +96,12 @@ class UserFrame:
 
 UserStack = tuple[UserFrame, ...]
 """Outermost caller first; the frame in which the step happens is last. Empty where no user code is concerned."""
+
+
+def stacks_by_name(nodes: Iterable[Any]) -> dict[str, UserStack]:
+    """Of a graph's nodes, those that a step of the program became."""
+    return {node.name: node.meta["user_stack"] for node in nodes if node.meta.get("user_stack")}
+
 
 STACKS = "__user_stacks__"
 """In the globals of generated code: where the program's steps are that the code's own names stand for, name -> stack. Tracebacks are

@@ -21,7 +21,7 @@ from dynascope.codegen.runnable import Runnable
 from dynascope.dataclass import dataclass
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation
-from dynascope.report.span import UserStack
+from dynascope.report.span import stacks_by_name
 from dynascope.runtime import kept_graphs
 from dynascope.runtime.build import build
 from dynascope.runtime.clock import StageClock
@@ -178,7 +178,7 @@ def _built(
         return CompiledAten(graph, run_operators(graph), module, ())
     try:
         runnable = made if isinstance(made, Runnable) else _runnable_of(made)
-        built = build(runnable, options, _stacks(graph))
+        built = build(runnable, options, stacks_by_name(graph.graph.nodes))
     except ToolchainError as error:
         return _as_operators(graph, RunsAsOperators(error.reason.message(), error.reason.remedy()).explain())
     except Exception as error:
@@ -186,10 +186,6 @@ def _built(
     if key is not None:
         kept_graphs.keep(key, runnable)
     return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings)
-
-
-def _stacks(graph: fx.GraphModule) -> dict[str, UserStack]:
-    return {node.name: node.meta["user_stack"] for node in graph.graph.nodes if node.meta.get("user_stack")}
 
 
 def _as_operators(graph: fx.GraphModule, why: Explanation) -> CompiledAten:

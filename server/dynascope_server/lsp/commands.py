@@ -27,14 +27,12 @@ from dynascope_server.ide.documents import PREVIOUS, SUMMARY, differences_docume
 from dynascope_server.ide.file_facts import FileView, function_at
 from dynascope_server.ide.foreign_paths import mapped
 from dynascope_server.ide.graph_choices import graph_choices
-from dynascope_server.ide.lenses import summary
 from dynascope_server.ide.pytests import test_at
 from dynascope_server.ide.selection import Choice, Detail, NoChoice, choose_graph, choose_kernel, choose_picture
 from dynascope_server.ide.variants import as_offer, following, variants_at
 from dynascope_server.interpreter import engine_folders, find_interpreter
 from dynascope_server.lsp import uris
 from dynascope_server.lsp.doctor import run_doctor
-from dynascope_server.lsp.run_states import counted
 from dynascope_server.lsp.runs import Refused
 from dynascope_server.results_store import StoredResult
 
@@ -111,8 +109,7 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
     server.session.accept(program, report)
     server.results_changed(program)
     kept = _kept_for_the_next_window(server, program, report)
-    said = {"uri": server.uri_of(program), "state": "restored", "message": f"Of a report made elsewhere: {summary(report)}"}
-    server.run_states.tell(program, {**said, **counted(report, is_over=True), "run": "", "logFile": "", "reportFile": kept})
+    server.run_states.restored(program, "Of a report made elsewhere", report, kept)
     if missing:
         server.tell(
             "warning",

@@ -25,6 +25,11 @@ class RunStates:
         self._last[program] = note
         self._send(note)
 
+    def restored(self, program: str, whose: str, report: CompileReport, path: str) -> None:
+        """A result that is of no run of this window; `path` is where its report lies, empty where it lies nowhere."""
+        said = {"uri": self._server.uri_of(program), "state": "restored", "message": f"{whose}: {summary(report)}"}
+        self.tell(program, {**said, **counted(report, is_over=True), "run": "", "logFile": "", "reportFile": path})
+
     def live_changed(self, program: str) -> None:
         """What is shown of the program is no more, or again, what its last run found."""
         note, report = self._last.get(program), self._server.session.shown_report(program)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from dynascope_server.ide.lenses import summary
 from dynascope_server.lsp import uris
-from dynascope_server.lsp.run import counted
 from dynascope_server.report_file import UnreadableReport, read_report
 from dynascope_server.results_store import StoredResult
 
@@ -49,9 +47,7 @@ async def _restore(server: DynascopeServer, stored: StoredResult) -> None:
         return
     server.session.restore(stored.program, report, stored.texts)
     server.results_changed(stored.program)
-    said = {"uri": server.uri_of(stored.program), "state": "restored", "message": f"Of an earlier run: {summary(report)}"}
-    files = {"run": "", "logFile": "", "reportFile": stored.report}
-    server.run_states.tell(stored.program, {**said, **counted(report, is_over=True), **files})
+    server.run_states.restored(stored.program, "Of an earlier run", report, stored.report)
 
 
 def saved(server: DynascopeServer, params: types.DidSaveTextDocumentParams) -> None:
