@@ -111,12 +111,20 @@ export class Window {
     await this.status(`Ln ${line},`).waitFor();
   }
 
-  /** Asserts that a decoration lies on the line with the text. */
+  /** Waits until a decoration lies on the line with the text: marks and lenses are drawn one after the other, and move the lines. */
   async under(editor, decoration, text) {
-    const mark = await editor.locator(decoration).first().boundingBox();
-    const line = await editor.locator('.view-line', { hasText: text }).first().boundingBox();
-    const middle = mark.y + mark.height / 2;
-    assert.ok(line.y <= middle && middle <= line.y + line.height, `${decoration} lies on the line of "${text}"`);
+    for (let attempt = 0; attempt < 40; attempt += 1) {
+      const line = await editor.locator('.view-line', { hasText: text }).first().boundingBox();
+      for (const mark of await editor.locator(decoration).all()) {
+        const box = await mark.boundingBox({ timeout: 1_000 }).catch(() => null);
+        const middle = box && box.y + box.height / 2;
+        if (line && box && line.y <= middle && middle <= line.y + line.height) {
+          return;
+        }
+      }
+      await this.page.waitForTimeout(250);
+    }
+    assert.fail(`no ${decoration} lies on the line of "${text}"`);
   }
 
   async choose(text) {
