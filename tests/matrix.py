@@ -43,7 +43,7 @@ FACTS = """
 import json, sys, torch
 print(json.dumps([".".join(map(str, sys.version_info[:3])), str(torch.__version__)]))
 """
-SECONDS = 3600
+SECONDS = 3 * 3600
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from compare import compile_graph
 from dynascope.grad import GradOptions
-from dynascope.grad.cut import FlowNetwork
+from dynascope.grad.cut import SINK, SOURCE, FlowNetwork
 from dynascope.grad.pair import InputItself
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,20 +115,16 @@ def test_the_cut_separates_and_costs_the_maximum_flow(edges, data):
 
     costs = data.draw(st.lists(st.integers(1, 9), min_size=7, max_size=7))
     ours, theirs = FlowNetwork(), networkx.DiGraph()
-
-    def connect(a, b, capacity):
-        ours.add_edge(a, b, capacity)
-        if theirs.has_edge(a, b):
-            theirs[a][b]["capacity"] += capacity or 1 << 50
-        else:
-            theirs.add_edge(a, b, capacity=capacity or 1 << 50)
-
+    entries = [ours.add_value(cost) for cost in costs]
     for value, cost in enumerate(costs):
-        connect((value, "in"), (value, "out"), cost)
+        theirs.add_edge((value, "in"), (value, "out"), capacity=cost)
     for a, b, _ in edges:
         if a < b:
-            connect((a, "out"), (b, "in"), None)
-    connect("source", (0, "in"), None)
-    connect((6, "out"), "sink", None)
-    cut = ours.cut_near_sink("source", "sink")
+            ours.add_edge(entries[a] + 1, entries[b])
+            theirs.add_edge((a, "out"), (b, "in"), capacity=1 << 50)
+    ours.add_edge(SOURCE, entries[0])
+    theirs.add_edge("source", (0, "in"), capacity=1 << 50)
+    ours.add_edge(entries[6] + 1, SINK)
+    theirs.add_edge((6, "out"), "sink", capacity=1 << 50)
+    cut = [entries.index(entry) for entry in ours.cut_near_sink()]
     assert sum(costs[v] for v in cut) == networkx.maximum_flow_value(theirs, "source", "sink")

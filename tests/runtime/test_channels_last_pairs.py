@@ -31,7 +31,8 @@ class Block(nn.Module):
     def __init__(self, channels: int = 4, stride: int = 1) -> None:
         super().__init__()
         self.first, self.second = nn.Conv2d(channels, channels, 3, stride, 1, bias=False), nn.Conv2d(channels, channels, 3, 1, 1)
-        self.one, self.two, self.across = nn.BatchNorm2d(channels), nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, 1, stride)
+        # Not of one element with a stride: torch 2.13 to 2.15 write beyond the gradient of such on some processors, in eager mode.
+        self.one, self.two, self.across = nn.BatchNorm2d(channels), nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, stride, stride)
 
     def forward(self, x):
         y = self.two(self.second(F.relu(self.one(self.first(x)))))

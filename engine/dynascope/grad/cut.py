@@ -1,7 +1,8 @@
-"""Maximum flow and minimum cut of a small network with node names of any kind.
+"""Maximum flow and minimum cut of a small network whose nodes are numbers.
 
-    network.add_edge(a, b, 4)        capacity 4; None stands for infinite
-    network.cut_near_sink("source", "sink")   ->  names of the values whose "in" -> "out" edge is cut
+    entry = network.add_value(4)         an entry and an exit, `entry + 1`, joined by an edge of capacity 4; None stands for infinite
+    network.add_edge(SOURCE, entry)      infinite
+    network.cut_near_sink()          ->  the entries of the values whose edge is cut
 
 Among cuts of equal cost the one nearest the sink is taken: it leaves the least to compute again.
 """
@@ -9,59 +10,49 @@ Among cuts of equal cost the one nearest the sink is taken: it leaves the least 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
 
 INFINITE = 1 << 60
+SOURCE, SINK = 0, 1
 
 
 class FlowNetwork:
     """Dinic's algorithm over arrays; edge `e` and its reverse `e ^ 1` lie side by side."""
 
     def __init__(self) -> None:
-        self.numbers: dict[Hashable, int] = {}
-        self.edges: list[list[int]] = []
+        self.edges: list[list[int]] = [[], []]
         self.heads: list[int] = []
         self.capacities: list[int] = []
 
-    def add_edge(self, start: Hashable, end: Hashable, capacity: int | None) -> None:
-        a, b = self._number(start), self._number(end)
-        for node, head, room in ((a, b, INFINITE if capacity is None else capacity), (b, a, 0)):
-            self.edges[node].append(len(self.heads))
-            self.heads.append(head)
-            self.capacities.append(room)
+    def add_value(self, capacity: int | None) -> int:
+        entry = len(self.edges)
+        self.edges += [], []
+        self.add_edge(entry, entry + 1, INFINITE if capacity is None else capacity)
+        return entry
 
-    def _number(self, name: Hashable) -> int:
-        if name not in self.numbers:
-            self.numbers[name] = len(self.edges)
-            self.edges.append([])
-        return self.numbers[name]
+    def add_edge(self, start: int, end: int, capacity: int = INFINITE) -> None:
+        edge = len(self.heads)
+        self.edges[start].append(edge)
+        self.edges[end].append(edge + 1)
+        self.heads += end, start
+        self.capacities += capacity, 0
 
-    def cut_near_sink(self, source: Hashable, sink: Hashable) -> list[int]:
-        start, end = self._number(source), self._number(sink)
-        while (levels := self._levels(start, end)) is not None:
-            self._saturate(start, end, levels)
-        after = self._reaching(end)
-        cut = []
-        for name, number in self.numbers.items():
-            if (
-                isinstance(name, tuple)
-                and name[1] == "out"
-                and number in after
-                and self.numbers[(name[0], "in")] not in after
-            ):
-                cut.append(name[0])
-        return cut
+    def cut_near_sink(self) -> list[int]:
+        while (levels := self._levels(SOURCE, SINK)) is not None:
+            self._saturate(SOURCE, SINK, levels)
+        after = self._reaching(SINK)
+        return [entry for entry in range(2, len(self.edges), 2) if entry + 1 in after and entry not in after]
 
     def _levels(self, start: int, end: int) -> list[int] | None:
+        heads, capacities = self.heads, self.capacities
         levels = [-1] * len(self.edges)
         levels[start] = 0
         queue = deque([start])
         while queue:
             node = queue.popleft()
+            level = levels[node] + 1
             for edge in self.edges[node]:
-                head = self.heads[edge]
-                if self.capacities[edge] and levels[head] < 0:
-                    levels[head] = levels[node] + 1
+                if capacities[edge] and levels[head := heads[edge]] < 0:
+                    levels[head] = level
                     queue.append(head)
         return levels if levels[end] >= 0 else None
 

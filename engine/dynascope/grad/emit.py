@@ -26,7 +26,7 @@ from dynascope.grad.pair import (
 )
 from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.program import Program, Recorded
-from dynascope.grad.tape import NOWHERE, PLAIN, Layout, Number, Step, Tape, Value, names_of, replace
+from dynascope.grad.tape import NOWHERE, Layout, Number, Step, Tape, Value, meta_tensor, names_of, replace
 from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, add_node
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of, is_constant
@@ -313,11 +313,12 @@ class _GraphWriter:
         return UnwrittenGraphModule(self.constants, self.graph, name)
 
     def _operand(self, leaf: Any) -> Any:
-        if type(leaf) in PLAIN:
-            return leaf
-        if isinstance(leaf, Size):
+        kind = type(leaf)
+        if kind is Value or kind is Number:
+            return self.node(leaf)
+        if kind is Size:
             return build(leaf.expression, self._root, self._number)
-        return self.node(leaf) if isinstance(leaf, (Value, Number)) else leaf
+        return leaf
 
     def _root(self, root: Root) -> fx.Node:
         return self.numbers[of_root(root)]
@@ -347,13 +348,15 @@ class _GraphWriter:
 
     def _describe(self, node: fx.Node, value: Any, origin: Any) -> None:
         meta = node.meta
-        meta["val"] = _example(value)
-        is_tensor = isinstance(value, Value)
-        if isinstance(value, Size):
-            meta["size"] = value
-        elif is_tensor and value.layout.varies:
-            meta["layout"] = value.layout
-        meta["device"] = value.device if is_tensor else None
+        if isinstance(value, Value):
+            layout = value.layout
+            meta["val"], meta["device"] = meta_tensor(layout), layout.device
+            if layout.varies:
+                meta["layout"] = layout
+        else:
+            meta["val"], meta["device"] = _example(value), None
+            if isinstance(value, Size):
+                meta["size"] = value
         meta["user_stack"] = origin.user_stack
         meta["stack_trace"] = origin.stack_trace
         meta["torch_node"] = origin.node

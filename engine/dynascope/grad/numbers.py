@@ -65,9 +65,9 @@ def symbol(size: Size) -> Any:
 
 def refuse_symbols(target: Any, data: Any) -> None:
     """Raises `DifferentiationRefused` where nested data holds one: for what is computed with numbers alone."""
-    needed = names_of(_sizes_behind(data))
+    needed = list(_sizes_behind(data))
     if needed:
-        raise DifferentiationRefused(VaryingNumberNeeded(target.name().replace("::", "."), needed))
+        raise DifferentiationRefused(VaryingNumberNeeded(target.name().replace("::", "."), names_of(needed)))
 
 
 def _sizes_behind(data: Any) -> Iterator[Size]:
@@ -76,7 +76,8 @@ def _sizes_behind(data: Any) -> Iterator[Size]:
         if type(item) in PLAIN:
             continue
         if isinstance(item, (list, tuple)):
-            yield from _sizes_behind(item)
+            if not PLAIN.issuperset(map(type, item)):
+                yield from _sizes_behind(item)
         elif isinstance(item, dict):
             yield from _sizes_behind(item.values())
         elif (size := number_of(item)) is not item:

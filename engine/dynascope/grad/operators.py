@@ -18,11 +18,13 @@ from dynascope.grad.tape import has_sizes
 from dynascope.sizes import Size, fix
 
 aten = torch.ops.aten
-Kind = Literal["plain", "view", "same", "mutating", "composite", "reading"]
+Kind = Literal["plain", "view", "same", "mutating", "composite", "reading", "about sizes"]
 
 SAME = {aten.detach.default, aten.alias.default, aten.lift_fresh.default, aten.lift.default}
 UNDECLARED_VIEWS = {aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
 """Their results are views of the operand, though the schema says that they are new."""
+ABOUT_SIZES = {aten.is_same_size.default, aten._has_same_storage_numel.default}
+"""What forward-mode differentiation asks, and no graph holds."""
 UNTAGGED_READING = {aten.is_nonzero.default}
 """They say what a tensor holds, though no tag says so."""
 
@@ -54,6 +56,8 @@ class Traits:
 def traits(operator: Any) -> Traits:
     if operator in SAME:
         return Traits("same")
+    if operator in ABOUT_SIZES:
+        return Traits("about sizes")
     if torch.Tag.data_dependent_output in operator.tags or operator in UNTAGGED_READING:
         return Traits("reading")
     schema = operator._schema

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from dynascope.dataclass import dataclass
-from dynascope.grad.cut import FlowNetwork
+from dynascope.grad.cut import SINK, SOURCE, FlowNetwork
 from dynascope.grad.keeping import Residence, residence_of
 from dynascope.grad.metadata import overloads
 from dynascope.grad.operators import is_view
@@ -77,10 +77,13 @@ def partition(
 
 def _numbers_read(data: Any, inputs: list[Any]) -> list[Size]:
     """The inputs that are numbers of which something is computed, sizes included."""
-    if not any(isinstance(given, Size) for given in inputs):
-        return []
-    names = names_of(sizes_in(data))
-    return [given for given in inputs if isinstance(given, Size) and names_of([given]) & names]
+    given = [(each, names_of([each])) for each in inputs if isinstance(each, Size)]
+    missing = frozenset().union(*(names for _, names in given))
+    for size in sizes_in(data) if missing else ():
+        missing -= names_of([size])
+        if not missing:
+            break
+    return [each for each, names in given if names - missing]
 
 
 def _read_by_backward(
@@ -136,26 +139,31 @@ def _minimum_cut(
 ) -> list[Value | Number]:
     """Those `forced` are read where they lie: what they hold may be another thing by then."""
     network = FlowNetwork()
+    entries: dict[int, int] = {}
     values: dict[int, Value | Number] = {}
+    pending: list[Value | Number] = []
+
+    def entry_of(value: Value | Number) -> int:
+        entry = entries.get(id(value))
+        if entry is None:
+            again = _can_run_again(value) and id(value) not in residence.streams and id(value) not in forced
+            cost = _cost(value, alive, residence)
+            entry = entries[id(value)] = network.add_value(cost if cost is not None or again else _bytes(value))
+            values[entry] = value
+            if again:
+                pending.append(value)
+            else:
+                network.add_edge(SOURCE, entry)
+        return entry
+
     for value in border:
-        network.add_edge((id(value), "out"), "sink", None)
-    pending = list(border)
+        network.add_edge(entry_of(value) + 1, SINK)
     while pending:
         value = pending.pop()
-        if id(value) in values:
-            continue
-        values[id(value)] = value
-        again = _can_run_again(value) and id(value) not in residence.streams and id(value) not in forced
-        cost = _cost(value, alive, residence)
-        network.add_edge((id(value), "in"), (id(value), "out"), cost if cost is not None or again else _bytes(value))
-        if not again:
-            network.add_edge("source", (id(value), "in"), None)
-            continue
         for operand in value.step.inputs():  # type: ignore[union-attr]
             if not operand.name.startswith("constant_"):
-                network.add_edge((id(operand), "out"), (id(value), "in"), None)
-                pending.append(operand)
-    return [values[identity] for identity in network.cut_near_sink("source", "sink")]
+                network.add_edge(entry_of(operand) + 1, entries[id(value)])
+    return [values[entry] for entry in network.cut_near_sink()]
 
 
 def _bytes(value: Value | Number) -> int:

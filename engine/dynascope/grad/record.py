@@ -37,6 +37,7 @@ from dynascope.grad.reasons import (
 from dynascope.grad.storage import Contents, Memory
 from dynascope.grad.tape import (
     META,
+    PLAIN,
     Layout,
     Origin,
     Tape,
@@ -59,13 +60,9 @@ PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
 IN_FLIGHT = "_c10d_functional::_wrap_tensor_autograd"
 """Makes of a collective's result a tensor that waits where it is first read. So do waits in graphs."""
 
-_PHASES_CHECKED = {aten.linalg_eig.default, aten._linalg_eigh.default, aten._linalg_svd.default}
+_PHASES_CHECKED = (aten.linalg_eig.default, aten._linalg_eigh.default, aten._linalg_svd.default)
 """Vectors that are complex are given but for a phase: eager's backward pass raises for a loss that depends on it, which only the
 values of the tangents tell."""
-
-
-_ABOUT_SIZES = {aten.is_same_size.default, aten._has_same_storage_numel.default}
-"""What forward-mode differentiation asks, and no graph holds."""
 
 
 Writes = tuple[tuple[int, int], ...]
@@ -226,16 +223,17 @@ class Recorder(TorchDispatchMode):
     # -- recording one operator
 
     def _record(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        if func in _ABOUT_SIZES:
+        facts = traits(func)
+        if facts.kind == "about sizes":
             with torch.utils._python_dispatch._disable_current_modes():
                 return func(*args, **kwargs)
-        if func in self.of_tensors and func not in self.inside:
+        if self.of_tensors and func in self.of_tensors and func not in self.inside:
             result = self._by_given(func, args, kwargs)
             if result is not NotImplemented:
                 return result
         if func.namespace == "_c10d_functional" and func.name() == IN_FLIGHT:
             func = torch.ops._c10d_functional.wait_tensor.default
-        facts = traits(func)
+            facts = traits(func)
         concrete = args, kwargs
         args, kwargs = self.observe(concrete)
         if self.trail is not None and self.trail.others:  # elsewhere numbers are numbers
@@ -370,7 +368,7 @@ class Recorder(TorchDispatchMode):
         if isinstance(data, torch.Tensor):
             return self.memory.read(self._known(data))
         if isinstance(data, (list, tuple)):
-            return [self.values(item) for item in data]
+            return [item if type(item) in PLAIN else self.values(item) for item in data]
         return number_of(data)
 
     def value(self, tensor: torch.Tensor) -> Value:

@@ -24,19 +24,16 @@ def simplify(tape: Tape, results: Results, gradients: list[Value | None]) -> Non
     kept: list[Step] = []
     placed = {id(step.arguments[0]) for step in tape.steps if step.target in PLACED}
     for step in tape.steps:
-        if renamed and any(id(value) in renamed for value in step.inputs()):
+        if renamed and not renamed.keys().isdisjoint(map(id, step.inputs())):
             step.arguments, step.keywords = replace(step.arguments, current), replace(step.keywords, current)
         if _is_identity_copy(step) and id(step.outputs[0]) not in placed:
             renamed[id(step.outputs[0])] = step.arguments[0]
             continue
         if step.target in SCATTERS:
             _without_what_is_overwritten(step)
-        key = _key(step)
-        twin = seen.get(key) if key is not None else None
-        if twin is None:
+        twin = step if step.has_effect else _first_of(seen, step)
+        if twin is step:
             kept.append(step)
-            if key is not None:
-                seen[key] = step
             continue
         renamed.update({id(old): new for old, new in zip(step.outputs, twin.outputs, strict=True)})
     results.computed[:] = [current(value) for value in results.computed]
@@ -51,9 +48,9 @@ def used(steps: list[Step], wanted: list[Any]) -> list[Step]:
     needed = {id(value) for value in wanted}
     kept = []
     for step in reversed(steps):
-        if step.has_effect or any(id(output) in needed for output in step.outputs):
+        if step.has_effect or not needed.isdisjoint(map(id, step.outputs)):
             kept.append(step)
-            needed.update(id(value) for value in step.inputs())
+            needed.update(map(id, step.inputs()))
     return kept[::-1]
 
 
@@ -64,8 +61,8 @@ def _is_identity_copy(step: Step) -> bool:
     return step.arguments[0].layout == step.outputs[0].layout  # type: ignore[union-attr]
 
 
-SCATTERS = {aten.select_scatter.default, aten.slice_scatter.default, aten.as_strided_scatter.default}
-PLACED = {aten.as_strided.default, aten.as_strided_scatter.default}
+SCATTERS = (aten.select_scatter.default, aten.slice_scatter.default, aten.as_strided_scatter.default)
+PLACED = (aten.as_strided.default, aten.as_strided_scatter.default)
 """They count from where the memory begins: a copy of what they read is there for the sake of its own memory."""
 
 
@@ -83,16 +80,15 @@ def _without_what_is_overwritten(step: Step) -> None:
         earlier = base.step
 
 
-def _key(step: Step) -> Any:
-    if step.has_effect:
-        return None
-    key = (step.target, frozen(step.arguments, _leaf), frozen(step.keywords, _leaf))
+def _first_of(seen: dict[Any, Step], step: Step) -> Step:
+    """The first step that computes the same, which may be this one."""
     try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+        # The identity stands for the operator: steps keep theirs alive, and its own hash is computed in Python each time.
+        return seen.setdefault((id(step.target), frozen(step.arguments, _leaf), frozen(step.keywords, _leaf)), step)
+    except TypeError:  # of an argument that cannot be compared
+        return step
 
 
 def _leaf(data: Any) -> Any:
-    return id(data) if isinstance(data, (Value, Number)) else plain(data)
+    kind = type(data)
+    return id(data) if kind is Value or kind is Number else plain(data)

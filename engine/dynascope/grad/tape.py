@@ -109,8 +109,14 @@ class Value:
 
     def meta(self) -> torch.Tensor:
         """A meta tensor of this layout, sharing memory with nothing."""
-        layout = self.layout.at_hand()
-        return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=META)
+        return meta_tensor(self.layout)
+
+
+def meta_tensor(layout: Layout) -> torch.Tensor:
+    """Of this layout, at the sizes at hand."""
+    if layout.varies:
+        layout = layout.at_hand()
+    return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=META)
 
 
 @dataclass(eq=False, slots=True)
@@ -157,12 +163,19 @@ class Step:
     """It stays though nobody reads what it returns, and it is not the same as an equal step."""
     reader: str = ""
     """Whose error an index out of range is, where it is not the target's own (see `READERS` of loops/readers.py)."""
+    _found: tuple[Any, Any, list[Value | Number]] | None = field(default=None, repr=False)
+    """Arguments and keywords with what is in them: many stages ask, and few of them give a step others."""
 
     def inputs(self) -> list[Value | Number]:
+        """The values and numbers in its arguments; whoever gets the list leaves it as it is."""
+        known = self._found
+        if known is not None and known[0] is self.arguments and known[1] is self.keywords:
+            return known[2]
         found: list[Value | Number] = []
         _gather(self.arguments, found)
         if self.keywords:
             _gather(tuple(self.keywords.values()), found)
+        self._found = self.arguments, self.keywords, found
         return found
 
 
@@ -270,8 +283,11 @@ class Tape:
         step = self._step(target, arguments, keywords)
         if self.has_sparse and any(isinstance(leaf, Value) and leaf.layout.is_sparse for leaf in leaves((arguments, keywords))):
             raise DifferentiationRefused(SparseOperand(getattr(target, "__name__", str(target)).partition(".")[0]))
-        self.has_sparse = self.has_sparse or any(layout is not None and layout.is_sparse for layout in layouts)
-        step.outputs = tuple(None if layout is None else Value(layout, step, i) for i, layout in enumerate(layouts))
+        outputs: list[Value | None] = []
+        for index, layout in enumerate(layouts):
+            outputs.append(None if layout is None else Value(layout, step, index))
+            self.has_sparse |= layout is not None and layout.is_sparse
+        step.outputs = tuple(outputs)
         self.steps.append(step)
         return step
 

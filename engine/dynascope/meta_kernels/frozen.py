@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+NESTED = (list, tuple, dict)
+
 
 def frozen(data: Any, of: Callable[[Any], Any]) -> Any:
     if isinstance(data, (list, tuple)):
-        return tuple([frozen(item, of) for item in data])
+        return tuple([frozen(item, of) if isinstance(item, NESTED) else of(item) for item in data])
     if isinstance(data, dict):
         return tuple([(name, frozen(item, of)) for name, item in data.items()])
     return of(data)

@@ -23,10 +23,14 @@ def add_node(
     of differentiation."""
     node = graph.create_node(op, target, name=name)
     if arguments:
-        node.args = arguments
+        _set(node, "args", arguments)
     if keywords:
-        node.kwargs = keywords
+        _set(node, "kwargs", keywords)
     return node
+
+
+_set = object.__setattr__
+"""The properties of a node without its own `__setattr__`, which takes it out of the table of targets and puts it back."""
 
 
 class UnwrittenGraphModule(fx.GraphModule):

@@ -540,10 +540,11 @@ def apply(function: Callable[..., Any], operands: Iterable[Any]) -> Any:
 
 def hints_of(data: Any) -> Any:
     """Nested lists, tuples and dictionaries with the hint in place of each size."""
-    if isinstance(data, Size):
+    kind = type(data)
+    if kind is Size:
         return data.hint
-    if isinstance(data, (list, tuple)):
-        return type(data)(map(hints_of, data)) if type(data) in (list, tuple) else data
+    if kind is tuple or kind is list:
+        return kind([item if type(item) in PLAIN else hints_of(item) for item in data])
     if isinstance(data, dict):
         return {key: hints_of(item) for key, item in data.items()}
     return data

@@ -30,7 +30,10 @@ def same(left: Any, right: Any) -> bool:
     if left.__class__ is Size:
         return left is right or (right.__class__ is Size and left.expression == right.expression)
     if isinstance(left, (tuple, list)):
-        return len(left) == len(right) and all(map(same, left, right))
+        if len(left) != len(right):
+            return False
+        pairs = zip(left, right, strict=True)  # most are plain ints: these are not worth a call
+        return all(a == b if a.__class__ is int and b.__class__ is int else same(a, b) for a, b in pairs)
     return right.__class__ is not Size and left == right
 
 

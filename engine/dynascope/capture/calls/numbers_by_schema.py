@@ -29,12 +29,15 @@ SIZED = frozenset({"arange", "range"})
 
 def with_numbers(machine: Machine, name: str, arguments: list[Value], keywords: dict[str, Value]) -> list[Value] | None:
     """The arguments, those by name at the end, with numbers for such tensors; None where there is none, or it stays a break."""
+    numbers = number_places(name)
+    if not numbers:
+        return None
     places = (*range(len(arguments)), *keywords)
     values = [machine.realize(each) for each in (*arguments, *keywords.values())]
     leads_gradients = torch.is_grad_enabled() and not name.startswith("new_") and not name.endswith("_like")
     if leads_gradients and any(tensor.example.requires_grad for tensor in tensors_in(values)):
         return None
-    asked = [is_number(each) and place in number_places(name) for each, place in zip(values, places, strict=True)]
+    asked = [is_number(each) and place in numbers for each, place in zip(values, places, strict=True)]
     if not any(asked):
         return None
     found = [number_of(machine, each) if is_asked else each for each, is_asked in zip(values, asked, strict=True)]
