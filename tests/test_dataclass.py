@@ -6,7 +6,7 @@ import pickle
 from typing import ClassVar
 
 import pytest
-from dynascope.dataclass import dataclass
+from dynascope.dataclass import KEPT_HASH, dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,6 +128,35 @@ def test_bases_and_own_methods():
 def test_copies_and_pickles():
     for made in (Kept(1, (Base(2),)), Derived(4)):
         assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == copy.copy(made) == made
+
+
+class Tree:
+    __slots__ = (KEPT_HASH,)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Tree):
+    base: object
+    name: str
+
+
+def test_hashes_of_trees_are_computed_once():
+    class Counted:
+        asked = 0
+
+        def __hash__(self):
+            Counted.asked += 1
+            return 7
+
+    leaf = Counted()
+    tree = Branch(Branch(leaf, "weight"), "data")
+    assert {tree: 1}[tree] == 1 and hash(tree) == hash(Branch(Branch(leaf, "weight"), "data"))
+    assert Counted.asked == 2  # once for each inner branch
+    plain = Branch("self", "data")
+    assert hash(dataclasses.replace(plain, name="grad")) == hash(Branch("self", "grad")) != hash(plain)
+    assert hash(copy.copy(plain)) == hash(plain) == hash(pickle.loads(pickle.dumps(plain)))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Branch([], "x"))
 
 
 def test_a_text_that_holds_itself():

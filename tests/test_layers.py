@@ -1,6 +1,7 @@
 """Who imports whom. What this forbids is what ARCHITECTURE.md says must never be."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -35,13 +36,23 @@ NO_TORCH = ("report", "native", "frame", "sizes", "fixes")
 MAY_NAME_PEERS = {"backends.py", "symbolic_backends.py"}
 
 
-def imports(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@functools.cache
+def read(path):
+    """The names that a file imports, and of the module and its classes the functions that each defines. Parsed once."""
+    module, imported = ast.parse(path.read_text(encoding="utf-8")), []
+    for node in ast.walk(module):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            imported += [f"{node.module}.{alias.name}" for alias in node.names]
+    scopes = (module, *(node for node in module.body if isinstance(node, ast.ClassDef)))
+    defined = [[node.name for node in scope.body if isinstance(node, ast.FunctionDef) and not node.decorator_list] for scope in scopes]
+    return imported, defined
+
+
+def imports(path):
+    return read(path)[0]
 
 
 def python_files(folder):
@@ -100,7 +111,5 @@ def test_import_leaves_torch_out(statement):
 def test_no_method_takes_the_place_of_another_of_its_class(folder):
     """Of two definitions of one name in one body Python keeps the last, silently."""
     for path in python_files(folder):
-        for scope in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(scope, (ast.Module, ast.ClassDef)):
-                plain = [node.name for node in scope.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
-                assert len(plain) == len(set(plain)), f"{path.relative_to(ROOT)}: {sorted(plain)}"
+        for names in read(path)[1]:
+            assert len(names) == len(set(names)), f"{path.relative_to(ROOT)}: {sorted(names)}"

@@ -6,7 +6,8 @@
 The standard one prints Python text for six methods of each class and compiles it. Of hundreds of classes, most of them reasons for what
 seldom happens, a run makes objects of few. Here comparisons, hashes and texts need no text of Python, and `__init__` is compiled by the
 first call. Fields are the standard library's own (`fields`, `replace`, `asdict`, `field`, match statements). What the engine does not use
-is refused: keyword-only fields, `InitVar`.
+is refused: keyword-only fields, `InitVar`. A frozen class whose base has the slot `KEPT_HASH` computes the hash of an object once: of
+trees, which are looked up by each of their parts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from operator import attrgetter, ge, gt, le, lt
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 T = TypeVar("T")
+KEPT_HASH = "_kept_hash"
 UNDOCUMENTED = " "
 """Where a class says nothing of itself, the standard library reads its signature to do so."""
 
@@ -46,7 +48,8 @@ def dataclass(
         if eq:
             methods["__eq__"] = _equality(_values(cls, lambda field: field.compare))
             if not has_hash:
-                methods["__hash__"] = _hash(_values(cls, _is_hashed)) if frozen else None
+                hashed = _kept_hash if hasattr(cls, KEPT_HASH) else _hash
+                methods["__hash__"] = hashed(_values(cls, _is_hashed)) if frozen else None
         if order:
             methods |= _orders(_values(cls, lambda field: field.compare))
         if frozen:
@@ -93,6 +96,18 @@ def _equality(values: Callable[[Any], tuple]) -> Callable[[Any, Any], bool]:
 def _hash(values: Callable[[Any], tuple]) -> Callable[[Any], int]:
     def __hash__(self: Any) -> int:
         return hash(values(self))
+
+    return __hash__
+
+
+def _kept_hash(values: Callable[[Any], tuple]) -> Callable[[Any], int]:
+    def __hash__(self: Any) -> int:
+        try:
+            return self._kept_hash
+        except AttributeError:
+            found = hash(values(self))
+            object.__setattr__(self, KEPT_HASH, found)
+            return found
 
     return __hash__
 

@@ -19,7 +19,7 @@ from dataclasses import field
 from types import CellType
 from typing import Any, Literal
 
-from dynascope.dataclass import dataclass
+from dynascope.dataclass import KEPT_HASH, dataclass
 from dynascope.frame.suspended import held_waiting
 from dynascope.guards.iterators import upcoming
 
@@ -42,7 +42,7 @@ class FrameValues:
 class Source:
     """A place. Subclasses are frozen dataclasses; a `base` field, where there is one, is the place it hangs on."""
 
-    __slots__ = ()
+    __slots__ = (KEPT_HASH,)
 
     def expression(self) -> str:
         """As the user would write it."""
