@@ -15,7 +15,7 @@ from dynascope.backends import KNOWN, UnknownBackend, backend_states, takes_fixe
 from dynascope.comparing import _difference
 from dynascope.report.findings import findings
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 PROGRAM = """
 import dynascope
 import torch

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 ENGINE = Path(__file__).parents[2] / "engine"
 OURS = [sys.executable, "-P", "-m", "dynascope", "run", "--quiet"]
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from dynascope.report.costs import duration
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 
 FAILS = """
 import torch

@@ -14,6 +14,8 @@ from dynascope.report.facts import CompileReport
 from dynascope.report.json_format import from_json
 from dynascope.report.terminal import Page, report_text
 
+pytestmark = pytest.mark.turns(2)
+
 ENGINE = Path(__file__).parents[2] / "engine"
 
 

@@ -50,6 +50,7 @@ def test_kernels_with_backward(part, tmp_path):
     run(range(FIRST + 500 + 3 * part, FIRST + 500 + 3 * (part + 1)), tmp_path, "dynascope")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("part", range(2))
 def test_capture_of_sizes_that_vary(part, tmp_path):
     run(range(FIRST + 30 * part, FIRST + 30 * (part + 1)), tmp_path, "eager", of_varying_sizes)

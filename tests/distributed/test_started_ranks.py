@@ -15,7 +15,7 @@ from dynascope.command.spawned import Run, run_of
 from dynascope.report.facts import CompileReport, EntryFact, EnvironmentFact, FunctionFact, ProgramFact
 from dynascope.report.span import Span
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 
 UNSTRICT = {**os.environ, "DYNASCOPE_STRICT": "0", "OMP_NUM_THREADS": "1"}
 

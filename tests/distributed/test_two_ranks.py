@@ -26,7 +26,7 @@ from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
 from dynascope.report.store import write_report
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 FOLDER = Path(__file__).parent
 UNSTRICT = {**os.environ, "DYNASCOPE_STRICT": "0", "OMP_NUM_THREADS": "1"}
 

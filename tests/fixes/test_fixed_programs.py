@@ -37,7 +37,7 @@ def outcome(path, prover):
     return {"breaks": list(proof.breaks), "graphs": list(proof.graphs), **again, "calls": proof.calls}
 
 
-@pytest.mark.turns(6)
+@pytest.mark.turns(12)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_what_is_mended(path, prover):
     assert outcome(path, prover) == json.loads(OUTCOMES.read_text())[path.stem]

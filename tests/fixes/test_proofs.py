@@ -17,7 +17,7 @@ from dynascope.proving.asking import Program, Prover, ProverEnded
 from dynascope.proving.mending import mend, text_of
 
 ENGINE = Path(__file__).parents[2] / "engine"
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(6)
 
 
 @pytest.fixture(scope="module")

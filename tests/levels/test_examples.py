@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.turns(2)
+pytestmark = pytest.mark.turns(3)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ABOUT = {
     "custom_backend": "3 graphs",
