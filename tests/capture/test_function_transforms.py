@@ -63,6 +63,7 @@ PROGRAMS = {
     "over other dimensions": lambda x: torch.vmap(torch.dot, (0, 1))(x, x),
     "out of another dimension": lambda x: torch.vmap(lambda row: row * 2, out_dims=1)(x),
     "vmap of vmap": lambda x: torch.vmap(torch.vmap(lambda a, b: a * b, (None, 0)), (0, None))(x[0], x[1]),
+    "of numbers": lambda x: torch.vmap(lambda number: number * 0.1 + 2)(x[0].double()),
     "vmap made outside": lambda x: mapped_outside(x * 2),
     "with constants": lambda x: torch.vmap(with_constants)(x),
     "changes its own": lambda x: torch.vmap(changes_its_own)(x),
