@@ -28,7 +28,7 @@ from torch import fx
 from dynascope.autograd_functions import gradients
 from dynascope.capture.histories import function_of, functions_of, storage_of
 from dynascope.dataclass import dataclass
-from dynascope.graph_parts import Part, is_computed_number, is_ordered, results_of, run_apart
+from dynascope.graph_parts import Part, is_computed_number, is_ordered, results_of, run_apart, runs_apart
 
 ACCUMULATES = "AccumulateGrad"
 """Autograd's function at the end of a history."""
@@ -58,7 +58,7 @@ def parts_by_histories(
     for node in apart:
         run_apart(node)
     had = _had(nodes, {*shown, *_differentiated(apart)})
-    after = {at for at, node in enumerate(nodes) if node in apart}
+    after = {at for at, node in enumerate(nodes) if node in apart or ("apart" in node.meta and node.target is not operator.getitem)}
     borders = sorted({*_borders(nodes, had), *others, *after})
     origins = Origins(given_to(nodes)) if origins is None else origins
     befores = _Befores(origins)
@@ -73,7 +73,7 @@ def parts_by_histories(
     levels = _levels(nodes, borders, befores)
     for node, level in levels.items():
         node.meta["level"] = level
-    return levels if len(set(levels.values())) > 1 else {}
+    return levels if len(set(levels.values())) > 1 or any(map(runs_apart, levels)) else {}
 
 
 def ends_of_parts(graph: fx.GraphModule, shown: Collection[fx.Node]) -> frozenset[fx.Node]:

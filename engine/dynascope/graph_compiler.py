@@ -43,6 +43,7 @@ from dynascope.graph_parts import (
     joined,
     parts_of,
     results_of,
+    run_apart,
     writes_last,
     writes_what_others_read,
     written_in,
@@ -137,6 +138,11 @@ def compile_graph(
         reason = UnsupportedDevice(elsewhere.name, str(_device_type(elsewhere)))
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, elsewhere),))
     shown = results_of(graph) if shown is None else shown
+    for node in graph.graph.nodes:
+        if "asked_for_history" in node.meta:
+            return CompiledGraph(graph.forward, graph, notes=(_explained(asked_for_history(node.name), node),))
+        if "hooked" in node.meta:  # autograd's own function is what the program finds
+            run_apart(node)
     if has_late_numbers(graph):
         if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
             return _operators(graph, node)
@@ -150,6 +156,14 @@ def compile_graph(
             return _operators(graph, node)
         return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)
     return compile_whole(graph, example_inputs, options, region, clock)
+
+
+def asked_for_history(name: str) -> OutputNotReproducible:
+    return OutputNotReproducible(
+        name,
+        "the program asks for its `grad_fn`, and kernels have one for all that they compute",
+        "Put hooks on tensors, and look at their histories outside of compiled functions.",
+    )
 
 
 def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import gradients
+from dynascope.autograd_functions import CustomFunction, gradients
 from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
 from dynascope.dataclass import dataclass
@@ -293,7 +293,9 @@ def describe(part: Part, scope: Scope) -> None:
     """Says of what operators with late results give what it is for all sizes, asking at several."""
     worlds = None
     for node in part.nodes:
-        if "apart" in node.meta and scope.roots and not is_gradient_of_fixed(node):
+        if (given := handed_on(node)) is not None:
+            _say_as(node, given)
+        elif "apart" in node.meta and scope.roots and not is_gradient_of_fixed(node):
             node.meta["unknown"] = True
         late = node.meta.get("late_result")
         if late is None:
@@ -311,6 +313,22 @@ def describe(part: Part, scope: Scope) -> None:
         for item in node.users:
             if item.target is operator.getitem and "late" in item.meta:
                 _say(item, [result[item.args[1]] for result in results], worlds)
+
+
+def handed_on(node: fx.Node) -> fx.Node | None:
+    """The operand that a custom function hands on as this result."""
+    made, at = (node.args[0], node.args[1]) if node.target is operator.getitem else (node, 0)
+    target = getattr(made, "target", None)
+    places = target.hands_on if isinstance(target, CustomFunction) and target.returns_tuple == (made is not node) else None
+    return None if places is None else made.args[places[at]]  # type: ignore[union-attr,index,return-value]
+
+
+def _say_as(node: fx.Node, other: fx.Node) -> None:
+    """It lies in the other's memory, wherever kernels have put that."""
+    node.meta |= {kind: other.meta[kind] for kind in ("sizes", "strides", "unknown") if kind in other.meta}
+    example, given = node.meta.get("example_value"), other.meta.get("example_value")
+    if isinstance(example, torch.Tensor) and isinstance(given, torch.Tensor) and example.stride() != given.stride():
+        node.meta["example_value"] = _laid_out(example, given.stride())
 
 
 def is_gradient_of_fixed(node: fx.Node) -> bool:

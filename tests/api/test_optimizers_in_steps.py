@@ -5,6 +5,7 @@ import copy
 import dynascope
 import pytest
 import torch
+from dynascope.recording import Recorder, use
 from torch import nn
 from torch.optim import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 
@@ -64,6 +65,37 @@ def test_a_step_is_eagers(name, device):
     for one, other in zip(found, expected, strict=True):
         assert one.device == other.device
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda parameters: SGD(parameters, 0.1, momentum=0.9, weight_decay=0.1, foreach=True),
+        lambda parameters: AdamW(parameters, 0.1, foreach=True),
+        lambda parameters: Adadelta(parameters, 0.1, foreach=True),
+        lambda parameters: RMSprop(parameters, 0.1, momentum=0.9, foreach=True),
+        lambda parameters: NAdam(parameters, 0.1, weight_decay=0.1, decoupled_weight_decay=True, foreach=True),
+    ],
+)
+def test_a_rate_that_changes_is_no_constant(make):
+    """Lists of tensors that are written are given back: that says nothing of the numbers that they are written with."""
+    parameters = [[nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2, 3))] for _ in range(2)]
+    mine, theirs = map(make, parameters)
+    step = dynascope.compile(lambda: mine.step(), backend="eager")
+    recorder = Recorder()
+    before = use(recorder)
+    try:
+        for at in range(6):
+            for optimizer, run in ((mine, step), (theirs, theirs.step)):
+                for group in optimizer.param_groups:
+                    group["lr"] = 0.1 / (at + 1)
+                    for each in group["params"]:
+                        each.grad = torch.full_like(each, at - 2.5)
+                run()
+            torch.testing.assert_close(*parameters)
+    finally:
+        use(before)
+    assert len(recorder.report().graphs) <= 3
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -63,6 +63,7 @@ PROGRAMS = {
     "over other dimensions": lambda x: torch.vmap(torch.dot, (0, 1))(x, x),
     "out of another dimension": lambda x: torch.vmap(lambda row: row * 2, out_dims=1)(x),
     "vmap of vmap": lambda x: torch.vmap(torch.vmap(lambda a, b: a * b, (None, 0)), (0, None))(x[0], x[1]),
+    "of numbers": lambda x: torch.vmap(lambda number: number * 0.1 + 2)(x[0].double()),
     "vmap made outside": lambda x: mapped_outside(x * 2),
     "with constants": lambda x: torch.vmap(with_constants)(x),
     "changes its own": lambda x: torch.vmap(changes_its_own)(x),
@@ -83,6 +84,14 @@ PROGRAMS = {
     "jvp": lambda x: func.jvp(lambda a: a.sin() * 2, (x,), (x * 3,)),
     "jacrev": lambda x: func.jacrev(lambda a: a.sin() * a.sum())(x[0]),
     "jacrev by two": lambda x: func.jacrev(lambda a, b: {"y": a * b}, (0, 1))(x[0], x[1])["y"],
+    "jacrev by all of a layer": lambda x: func.jacrev(lambda p, a: func.functional_call(LAYER, p, (a,)))(
+        dict(LAYER.named_parameters()), x[0]
+    ),
+    "jacobians of each row by all of a layer": lambda x: func.vmap(
+        func.jacrev(lambda p, a: {"y": func.functional_call(LAYER, p, (a,)), "z": [a.sum() * p["bias"]]}, (0, 1)), (None, 0)
+    )(dict(LAYER.named_parameters()), x),
+    "jacfwd by a structure": lambda x: func.jacfwd(lambda p: (p["a"].sin() * p["b"][0], p["b"][1].sum()))({"b": [x[0], x[1]], "a": x[2]}),
+    "hessian by a structure": lambda x: func.hessian(lambda p: (p["a"].sin() * p["b"]).sum())({"a": x[0], "b": x[1]}),
     "jacrev made outside": lambda x: jacobian_outside(x[0]),
     "jacfwd": lambda x: func.jacfwd(lambda a: a.sin() * a.sum())(x[0]),
     "hessian": lambda x: func.hessian(lambda a: (a**3).sum())(x[0]),

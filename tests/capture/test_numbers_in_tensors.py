@@ -114,3 +114,23 @@ def test_what_a_slice_of_a_list_is_bound_by():
 
     compiled = dynascope.compile(program, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(torch.ones(2)), program(torch.ones(2)))
+
+
+def test_a_number_of_a_run_that_would_be_complex_elsewhere():
+    """As optimizers that count their steps in tensors compute a rate: other numbers are tried, to tell sizes from it."""
+
+    def program(x, count):
+        count += 1
+        rate = min(0.01, 1 / count.item() ** 0.5)
+        return x * rate / (x @ x.T).numel()
+
+    compiled, counts = dynascope.compile(program, backend="eager"), [torch.tensor(0.0), torch.tensor(0.0)]
+    recorder = recording.Recorder()
+    before = recording.use(recorder)
+    try:
+        for rows in (3, 4, 5):
+            x = torch.randn(rows, 2)
+            torch.testing.assert_close(compiled(x, counts[0]), program(x, counts[1]))
+    finally:
+        recording.use(before)
+    assert len(recorder.report().graphs) == 2

@@ -2,10 +2,12 @@
 
 import collections
 import random
+import types
 
 import dynascope
 import pytest
 import torch
+from dynascope.recording import Recorder, use
 
 X = torch.ones(2)
 
@@ -116,3 +118,26 @@ def test_what_is_said_of_a_set_changed_by_another():
     (said,) = [entry.reason for function in explained.report.functions for entry in function.entries if entry.reason is not None]
     assert said.message.startswith("`s |= other` changes a set by another one, both from outside")
     assert said.remedy.startswith("Change it by a list")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{2, 4}, frozenset({2, 4}), {2: "a", 4: "b"}, collections.Counter([2, 4]), {2: 0, "a": 1, 4.0: 2, None: 3, True: 4}],
+    ids=["set", "frozenset", "dict", "Counter", "mixed"],
+)
+def test_a_number_that_varies_is_asked_of_few_keys(held):
+    """As schedulers ask for their milestones: between these it stays a number that varies."""
+
+    def program(x, epoch):
+        return x * epoch if epoch not in state.held else x + epoch
+
+    state = types.SimpleNamespace(held=held)
+    compiled = dynascope.compile(program, backend="eager", fullgraph=True)
+    recorder = Recorder()
+    before = use(recorder)
+    try:
+        for epoch in (6, 7, 8, 2, 9, 4, 10, 3, 11, 12, 2):
+            torch.testing.assert_close(compiled(torch.ones(2), epoch), program(torch.ones(2), epoch))
+    finally:
+        use(before)
+    assert len(recorder.report().graphs) <= 5

@@ -1,5 +1,6 @@
 """Tensors made of Python's numbers inside a compiled function, in every form that torch has for it."""
 
+import collections
 import types
 
 import dynascope
@@ -33,6 +34,8 @@ MADE = {
     "elements of masks": lambda x, n: torch.tensor([(x > n).any(), True, False]) & (x > 0),
     "as_tensor": lambda x, n: torch.as_tensor([n, 2, 3], dtype=torch.float64) * x,
     "asarray": lambda x, n: torch.asarray([1.0, 2.0, n]) * x,
+    "a deque": lambda x, n: torch.tensor(collections.deque([n, 2, 3])) + x,
+    "a deque of constants": lambda x, n: torch.as_tensor(collections.deque([1.0, 2.0, 3.0, 4.0], maxlen=3)) * x,
 }
 
 
@@ -106,3 +109,27 @@ def test_new_tensor_of_an_array():
         x = torch.arange(rows * 3).view(rows, 3)
         torch.testing.assert_close(compiled(x), program(x))
         held.offsets = held.offsets.astype("int32") + 1
+
+
+@pytest.mark.parametrize("made", [torch.Tensor, torch.DoubleTensor, torch.LongTensor, torch.BoolTensor])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
+def test_old_constructors_of_an_array(made, dtype):
+    """As environments' observations become tensors: the memory is the array's where nothing is converted."""
+
+    def program(array, x):
+        return made(array), made(array[::2]).double() + x
+
+    compiled = dynascope.compile(program, backend="eager", fullgraph=True)
+    for rows in (4, 6, 8):
+        arrays = [numpy.arange(rows * 3).reshape(rows, 3).astype(dtype) for _ in range(2)]
+        pairs = [function(array, torch.ones(3)) for function, array in zip((program, compiled), arrays, strict=True)]
+        torch.testing.assert_close(*pairs)
+        for array in arrays:
+            array[...] = 1
+        torch.testing.assert_close(*pairs)
+
+
+def test_what_old_constructors_refuse_of_arrays():
+    compiled = dynascope.compile(lambda array: torch.Tensor(array.sum()), backend="eager")
+    with dynascope.expected("foreign-call", required=False), pytest.raises(TypeError, match="sequence"):
+        compiled(numpy.ones(3))

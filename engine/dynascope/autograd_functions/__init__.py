@@ -7,7 +7,13 @@ from dynascope.autograd_functions.custom_function import CustomFunction, names_r
 from dynascope.autograd_functions.differentiation import gradients
 from dynascope.autograd_functions.freed import with_freed_history
 from dynascope.autograd_functions.names_read import NameRead, OwnBackward
-from dynascope.autograd_functions.reached_hooks import hooks_from_now_on, keep_to_passes, register_where_reached
+from dynascope.autograd_functions.reached_hooks import (
+    hooks_from_now_on,
+    keep_to_passes,
+    register_on_function,
+    register_on_function_before,
+    register_where_reached,
+)
 from dynascope.autograd_functions.standing_at import Place
 from dynascope.autograd_functions.transforms import Transformed
 from dynascope.autograd_functions.written import Written
@@ -26,6 +32,8 @@ __all__ = [
     "hooks_from_now_on",
     "keep_to_passes",
     "names_read",
+    "register_on_function",
+    "register_on_function_before",
     "register_where_reached",
     "with_freed_history",
 ]

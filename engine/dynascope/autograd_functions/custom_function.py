@@ -54,6 +54,8 @@ class CustomFunction:
     names: tuple[NameRead, ...] = field(default=(), repr=False)
     """Those that `backward` takes for granted, and the program's own backward pass."""
     own: OwnBackward | None = field(default=None, repr=False)
+    node_class: Callable[[], Any] = field(default=lambda: None, repr=False)
+    """Asked for the class of what the program finds as `grad_fn`, while its function is there."""
 
     def __post_init__(self) -> None:
         """As fx names what a node calls. What lies in torch's modules fx looks up there by its name: it would find the class."""
@@ -77,6 +79,14 @@ class CustomFunction:
             return self.own.gradients(self.name, gradients, kept, len(self.backward.graph.output_node().args[0]))
 
         return _function_of(self, run)
+
+    @property
+    def hands_on(self) -> tuple[int, ...] | None:
+        """For each result the operand that it is, where it does nothing else: it is there for what comes back."""
+        nodes = list(self.forward.graph.nodes)
+        if any(node.op not in ("placeholder", "output") for node in nodes):
+            return None
+        return tuple(nodes.index(each) for each in nodes[-1].args[0][: self.count])
 
     def runs_its_own(self) -> bool:
         """Whether the program's own backward pass runs, and not what was captured of it."""

@@ -2,6 +2,7 @@
 of its results and inputs in every pass, with None where that does not come through.
 
     register_where_reached(h, hook)     inside: of a region that gives `y` too, `y.backward()` calls no hook of `h`
+    register_on_function(y, hook)       inside: of a custom function that runs by itself, no call where nothing came to it
     keep_to_passes(function)            of a leaf that a pass through the region does not lead to
     hooks_from_now_on(result)           outside: those that the program puts on it after the call
 
@@ -85,6 +86,20 @@ def hooks_from_now_on(result: torch.Tensor) -> None:
 
 def register_where_reached(tensor: torch.Tensor, hook: Callable[[torch.Tensor], Any]) -> Any:
     return tensor.register_hook(where_reached(hook))
+
+
+def register_on_function(tensor: torch.Tensor, hook: Callable[..., Any]) -> Any:
+    """On the function that the tensor came from, called when it has run with the gradients that leave it and those that came."""
+    return _function_of(tensor).register_hook(lambda leave, came: None if all(each is None for each in came) else hook(leave, came))
+
+
+def register_on_function_before(tensor: torch.Tensor, hook: Callable[..., Any]) -> Any:
+    """Called before it runs, with the gradients that came."""
+    return _function_of(tensor).register_prehook(lambda came: None if all(each is None for each in came) else hook(came))
+
+
+def _function_of(tensor: torch.Tensor) -> Any:
+    return tensor.grad_fn
 
 
 def keep_to_passes(function: Any) -> None:

@@ -174,6 +174,8 @@ class Machine:
         """Of numbers that only the run knows, the tensors that they were read from, with how often these had been written."""
         self.hooked: list[tuple[TensorValue, int]] = []
         """Tensors that get hooks when the graph has run, with how often they had been written."""
+        self.functions_of_results: dict[torch.fx.Node, Value] = {}
+        """What the program found as `grad_fn` of what a node gives."""
         self.keys: dict[type, dict[Source, None]] = {}
         self.copied: dict[Source, None] = {}
         """What `copy` has asked the addresses of, to find it again in notes that are made at each call."""

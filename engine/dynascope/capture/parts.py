@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import fx
 
+from dynascope.capture import functions_of_results
 from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.nested_values import NestedValue
 from dynascope.capture.protocols.classes import is_made
@@ -153,6 +154,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     SuperValue: lambda value: (value.instance,),
     TracebackValue: lambda value: (),
     WeakReferenceValue: lambda value: (value.of,),
+    functions_of_results.FunctionOfResultValue: functions_of_results.parts,
     ArrayValue: _parts_of_array,
     DistributedValue: lambda value: value.parts(),
     NestedValue: lambda value: (value.padded, value.seen),

@@ -25,6 +25,7 @@ from torch import fx
 
 from dynascope.capture import tracebacks
 from dynascope.capture.distributed_values import DistributedValue
+from dynascope.capture.functions_of_results import FunctionOfResultValue, function_of
 from dynascope.capture.nested_values import NestedValue
 from dynascope.capture.numpy_numbers import array_of, is_spread
 from dynascope.capture.parts import describe, held_by, parts_of
@@ -712,6 +713,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of),
+    FunctionOfResultValue: lambda self, value: self.call_constant(function_of, value.tensor),
     SuperValue: Rebuilder.make_super,
     ArrayValue: Rebuilder.make_array,
     DistributedValue: lambda self, value: self.call_constant(value.around(), *value.parts()),

@@ -45,6 +45,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     fake_quantization,
     function_overrides,
     handled_exceptions,
+    hooks_of_functions,
     hooks_of_tensors,
     inference_mode,
     introspection,

@@ -167,12 +167,13 @@ class OutputNotReproducible(Reason):
     code = "output-alias"
     name: str
     detail: str
+    other_remedy: str = ""
 
     def message(self) -> str:
         return f"Output {self.name} cannot be made again as eager makes it: {self.detail}."
 
     def remedy(self) -> str:
-        return f"Return a copy of {self.name} (`.clone()`)."
+        return self.other_remedy or f"Return a copy of {self.name} (`.clone()`)."
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ _PHASES_CHECKED = (aten.linalg_eig.default, aten._linalg_eigh.default, aten._lin
 values of the tangents tell."""
 
 
+_CONVERSION = aten._to_copy.default
+WIDEST: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""Types that hold a number of Python's as it is."""
+
+
 Writes = tuple[tuple[int, int], ...]
 """How often inputs were written: numbers of inputs, with counts."""
 
@@ -246,6 +251,8 @@ class Recorder(TorchDispatchMode):
                 raise DifferentiationRefused(DataDependentResult(func.name().replace("::", ".")))
             if has_no_such_dimension(func, concrete[0]):
                 raise DifferentiationRefused(OperatorFailed(str(func).removesuffix(".default"), "a dimension is out of range"))
+            if func is _CONVERSION and type(args[0]) in WIDEST:  # `vmap` gives a number its type
+                args = (self._number_as_tensor(args[0], WIDEST[type(args[0])]), *args[1:])
             result = self.builder.op(func, *self.values(args), **self.keywords(kwargs))
             if self.trail is not None:
                 self.trail.step(func, result)
@@ -398,10 +405,10 @@ class Recorder(TorchDispatchMode):
             return self.constant(tensor)
         return tensor
 
-    def _number_as_tensor(self, number: complex) -> torch.Tensor:
+    def _number_as_tensor(self, number: complex, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Autograd takes views of numbers that were operands (the conjugate of `1j * x`), which come here as Python's own."""
         with torch.utils._python_dispatch._disable_current_modes():
-            tensor = torch.scalar_tensor(number, dtype=torch.complex128 if isinstance(number, complex) else None)
+            tensor = torch.scalar_tensor(number, dtype=torch.complex128 if isinstance(number, complex) else dtype)
         return self.constant(tensor)
 
     def constant(self, tensor: torch.Tensor) -> torch.Tensor:

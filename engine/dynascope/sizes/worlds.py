@@ -454,7 +454,7 @@ class Worlds:
     def _row(self, value: Size) -> Row | None:
         try:
             return self.row(value)
-        except (ArithmeticError, ValueError):
+        except NO_ANSWER:
             return None
 
     def is_known(self, row: Row) -> bool:
@@ -491,6 +491,11 @@ class Worlds:
 
 def _is_as(size: Size, values: Mapping[str, Any], is_wanted: Callable[[Any], bool]) -> bool:
     try:
-        return is_wanted(evaluate(size.expression, values))
-    except (ArithmeticError, ValueError):
+        number = evaluate(size.expression, values)
+        return not isinstance(number, complex) and is_wanted(number)
+    except NO_ANSWER:
         return False
+
+
+NO_ANSWER = (ArithmeticError, ValueError, TypeError)
+"""Of a number that only the run knows nothing is relied on: `(-1) ** 0.5` is complex, and complex numbers have no order."""

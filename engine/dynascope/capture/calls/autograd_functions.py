@@ -299,6 +299,7 @@ class Call:
             self.asked_at(),
             tuple(self.names.values()),
             self.own_backward(results, kept) if may_run else None,
+            weakref.ref(self.cls.value._backward_cls),
         )
         return custom, [known.get(node) or value_of(self, node) for node in operands]
 

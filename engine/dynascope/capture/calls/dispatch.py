@@ -301,6 +301,8 @@ def call_torch(machine: Machine, thing: Any, arguments: Arguments, keywords: Key
     name = name_of(thing)
     if name in METADATA_FUNCTIONS:
         return metadata_method(machine, thing, name, arguments, keywords)
+    if name in OF_NUMBERS:
+        arguments = tensors_of_numbers.with_lists(machine, arguments)
     if name in numpy_calls.OF_ARRAYS and any(holds_array(machine, value) for value in (*arguments, *keywords.values())):
         return numpy_calls.OF_ARRAYS[name](machine, arguments, keywords)
     if name in OF_NUMBERS and (made := tensors_of_numbers.from_parts(machine, arguments, keywords)) is not None:

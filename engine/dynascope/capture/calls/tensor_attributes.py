@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from dynascope.capture.calls import hooks_of_functions
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
 from dynascope.capture.calls.tensors import apply_function, apply_method
@@ -53,6 +54,9 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     if name == "grad_fn" and value.example.grad_fn is None:
         guard_leaf(machine, value)
         return NONE
+    if name == "grad_fn":
+        guard_leaf(machine, value)
+        return hooks_of_functions.function_of_result(machine, value)
     if name == "device":
         return ConstantValue(value.device)
     if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):

@@ -642,7 +642,7 @@ class Operation:
         if example is None:
             return NONE
         if isinstance(example, (list, tuple)):
-            return self.sequence(node, example, device)
+            return self.sequence(node, example, device, written)
         if self.name in METADATA_FUNCTIONS or isinstance(example, (torch.dtype, torch.layout)):
             return ConstantValue(example)
         raise Break(DataDependentValue(self.machine.expression(), self.name))
@@ -656,7 +656,7 @@ class Operation:
         for value in (*self.values, *self.keyword_values.values()):
             fixed(self.machine, value)
 
-    def sequence(self, node: torch.fx.Node, examples: Any, device: torch.device) -> Value:
+    def sequence(self, node: torch.fx.Node, examples: Any, device: torch.device, written: Sequence[TensorValue] = ()) -> Value:
         graph = self.machine.graph
         if self.machine.extents.vary:
             self.machine.extents.settle_length(node, examples)
@@ -668,7 +668,7 @@ class Operation:
                 continue
             item = graph.call("call_function", operator.getitem, (node, at), {})
             graph.describe(item, example if isinstance(example, torch.Tensor) else None, device)
-            items.append(self.result(item, example, device))
+            items.append(self.result(item, example, device, written))
         return ListValue(items) if isinstance(examples, list) else TupleValue(tuple(items), type(examples))
 
 

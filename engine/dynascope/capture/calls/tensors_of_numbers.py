@@ -3,6 +3,8 @@
     x.new_tensor([1, 2])       ->  torch.tensor([1, 2], dtype=x.dtype, device=x.device)
     x.new_tensor(array)        ->  torch.tensor(array, dtype=x.dtype, device=x.device)
     torch.Tensor([1, 2])       ->  torch.tensor([1, 2], dtype=torch.float32, device="cpu")
+    torch.Tensor(array)        ->  torch.as_tensor(array, dtype=torch.float32, device="cpu")
+    torch.tensor(a_deque)      ->  torch.tensor(list(a_deque))
     torch.tensor([[n, 1.5]])   ->  torch.stack([torch.full((), float(n)), torch.full((), 1.5)]).view(1, 2)
 
 Numbers that vary, and elements of tensors (`torch.tensor([a.mean(), b.mean()])`), are put together from parts: `torch.tensor` itself
@@ -11,6 +13,7 @@ looks at each number.
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -29,6 +32,7 @@ from dynascope.capture.values import (
     TRUE,
     ArrayValue,
     ConstantValue,
+    InstanceValue,
     ListValue,
     SymbolicNumber,
     TensorValue,
@@ -77,7 +81,7 @@ def plain_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> 
 
 
 def legacy_tensor(machine: Machine, cls: Any, dtype: torch.dtype, arguments: Arguments, keywords: Keywords) -> Value:
-    """`torch.LongTensor([1, 2])`, `torch.LongTensor(2, 3)`: of numbers of a kind, or with room for so many."""
+    """`torch.LongTensor([1, 2])`, `torch.LongTensor(2, 3)`: of numbers of a kind, of an array, or with room for so many."""
     given = [machine.realize(each) for each in arguments]
     options: dict[str, Value] = {"dtype": ConstantValue(dtype), "device": ConstantValue(torch.device("cpu"))}
     is_list = len(given) == 1 and isinstance(given[0], ListValue | TupleValue) and given[0].python_type in (list, tuple)
@@ -85,7 +89,9 @@ def legacy_tensor(machine: Machine, cls: Any, dtype: torch.dtype, arguments: Arg
         return from_parts(machine, given, options) or apply_function(machine, torch.tensor, given, options)
     if not keywords and given and all(is_size(each) for each in given):
         return apply_function(machine, torch.empty, given, options)
-    raise Break(ForeignCall(f"torch.{cls.__name__}", "it makes a tensor of something else than numbers or sizes"))
+    if not keywords and len(given) == 1 and isinstance(given[0], ArrayValue) and not given[0].is_number and given[0].tensor.example.dim():
+        return machine.call_now(ConstantValue(torch.as_tensor), given, options)  # which shares its memory where nothing is converted
+    raise Break(ForeignCall(f"torch.{cls.__name__}", "it makes a tensor of something else than numbers, an array or sizes"))
 
 
 def tensor_like(machine: Machine, like: TensorValue, data: Value, keywords: Keywords) -> Value:
@@ -114,6 +120,13 @@ def is_of_numbers(machine: Machine, data: Value, kinds: tuple[type, ...] = (bool
     return all(
         isinstance(each, ConstantValue | SymbolicNumber) and each.python_type in kinds for each in numbers_in(machine, data)
     )
+
+
+def with_lists(machine: Machine, arguments: Arguments) -> list[Value]:
+    """What a tensor is made of as a list where it is a deque: torch reads any sequence."""
+    first = machine.realize(arguments[0]) if arguments else None
+    is_deque = isinstance(first, InstanceValue) and first.cls is collections.deque
+    return [ListValue(elements(machine, first)), *arguments[1:]] if is_deque else list(arguments)
 
 
 def numbers_in(machine: Machine, data: Value) -> Iterator[Value]:

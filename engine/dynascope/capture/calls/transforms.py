@@ -387,13 +387,13 @@ def jacobian(machine: Machine, transform: Any, function: Value, argnums: Any, gi
         places = argnums if isinstance(argnums, tuple) else (argnums,)
         if not all(type(place) is int and 0 <= place < len(given) for place in places):
             raise body.cannot("it has no such argument")
-        variables = {place: body.variable(machine.realize(given[place]), None) for place in places}
+        variables = {place: rebuilt(machine, given[place], None, body.variable) for place in places}
         result = body.follow(function, [variables.get(at, value) for at, value in enumerate(given)])
     results = body.tensors(result)
     made = iter(body.made(results, lambda graph, count: Jacobian(transform.__name__, graph, count, transform), []))
 
     def matrices(leaf: Value, _: Any) -> Value:
-        parts = tuple(next(made) for _ in places)
+        parts = tuple(body.filled(given[place], made) for place in places)
         return TupleValue(parts) if isinstance(argnums, tuple) else parts[0]
 
     return rebuilt(machine, result, None, matrices)

@@ -325,6 +325,8 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
     from dynascope.capture.protocols.truth import truth
 
     container = machine.known(container)
+    if (found := is_one_of_few(machine, container, item)) is not None:
+        return found
     if isinstance(container, SetValue):
         return key_in_set(machine, item) in container.items
     if isinstance(container, DictValue):
@@ -346,6 +348,32 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
     if in_c or isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):
         raise Break(ForeignValue(container.python_type.__name__, machine.expression()))
     return any(are_equal(machine, each, item) for each in elements(machine, container))
+
+
+FEW = 8
+NUMBERS = (int, bool, float)
+EQUAL_TO_NO_NUMBER = (str, bytes, tuple, type(None), type)
+
+
+def is_one_of_few(machine: Machine, container: Value, item: Value) -> bool | None:
+    """Whether an integer that varies is among the keys, asked of each as of a list's items, so that it stays one where it is none of
+    them (`epoch in milestones`). None where that is for the key itself to say."""
+    item = machine.realize(item)
+    if not isinstance(item, SymbolicNumber) or item.python_type is not int:
+        return None
+    if isinstance(container, DictViewValue) and container.kind == "keys":
+        container = container.dictionary
+    if isinstance(container, ConstantValue) and type(container.value) is frozenset:
+        keys = list(container.value)
+    elif isinstance(container, SetValue | DictValue):
+        keys = list(container.items)
+    else:
+        return None
+    numbers = [int(key) for key in keys if type(key) in NUMBERS and (type(key) is not float or key.is_integer())]
+    others_differ = all(isinstance(key, EQUAL_TO_NO_NUMBER) for key in keys if type(key) not in NUMBERS)
+    if len(numbers) > FEW or not others_differ:
+        return None
+    return any(are_equal(machine, ConstantValue(number), item) for number in numbers)
 
 
 def not_a_pair(machine: Machine, where: str) -> Raised:

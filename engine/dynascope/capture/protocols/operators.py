@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture import functions_of_results
 from dynascope.capture.calls import texts
 from dynascope.capture.calls.own_texts import asks_program, with_texts
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.distributed_values import DistributedValue
+from dynascope.capture.functions_of_results import FunctionOfResultValue
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
@@ -465,6 +467,7 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
         return is_same(machine, left.function, right.function) and is_same(machine, left.instance, right.instance)
     containers = (ListValue, TupleValue, DictValue, DictViewValue, SetValue, SliceValue, FunctionValue, MethodValue)
     containers += (IteratorValue, GeneratorValue, TurnValue, ZipValue, CountValue)  # which equal nothing but themselves
+    containers += (FunctionOfResultValue,)
     if isinstance(left, containers) and not isinstance(right, InstanceValue):
         return False
     if isinstance(right, containers) and not isinstance(left, InstanceValue):
@@ -495,6 +498,8 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
         return are_one_object(machine, left, right)
     if isinstance(left, MethodValue) and isinstance(right, MethodValue):
         return False
+    if isinstance(left, FunctionOfResultValue) and isinstance(right, FunctionOfResultValue):
+        return functions_of_results.are_one(left, right)
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
         return left.owner is right.owner or left.owner.attributes is right.owner.attributes
     if isinstance(left, TupleValue) and isinstance(right, TupleValue) and not left.items and not right.items:
