@@ -353,6 +353,16 @@ def _index(a: Value, indices: Sequence[Value | None]) -> Layout | list[Layout | 
     steps = [expanded_strides(index, shape) for index in tensors]
     if a.device.type != "cpu" and len(set(map(hints_of, steps))) > 1:
         steps = [contiguous_strides(shape)] * len(steps)
-    moves = [source, *((*(0 for _ in before), *each, *(0 for _ in after)) for each in steps)]
-    operands = [Value(Layout(sizes, strides, a.dtype, a.device)) for strides in moves]
+    operands = [Value(Layout(sizes, source, a.dtype, a.device))]
+    for each in steps:
+        among = (*(1 for _ in before), *shape, *(1 for _ in after))
+        operands.append(Value(Layout(among, _among_ones(shape, each, len(before), len(after)), torch.int64, a.device)))
     return Layout(sizes, iterator_strides(sizes, operands), a.dtype, a.device)
+
+
+def _among_ones(shape: Any, strides: Any, before: int, after: int) -> tuple[Any, ...]:
+    """Strides of an index that is viewed with dimensions of one element around its own: they count where the source has one there."""
+    sizes = hints_of(tuple(shape))
+    index = torch.empty_strided(sizes, hints_of(tuple(strides)), device="meta")
+    own = index.view((1,) * before + sizes + (1,) * after).stride()
+    return (*own[:before], *strides, *own[len(own) - after :])
