@@ -115,3 +115,10 @@ def test_complex_numbers_are_of_the_default_type():
         assert dynascope.compile(program)(torch.arange(3)).dtype == program(torch.arange(3)).dtype == torch.complex128
     finally:
         torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("among", [torch.arange(4.0), torch.arange(50.0), 2.0])
+@pytest.mark.parametrize("elements", [torch.arange(24.0).view(4, 6).t(), torch.arange(24.0).view(4, 3, 2).permute(2, 0, 1)])
+def test_whether_elements_are_among_others_lies_in_a_row(elements, among):
+    found, wanted = dynascope.compile(torch.isin)(elements, among), torch.isin(elements, among)
+    assert torch.equal(found, wanted) and found.stride() == wanted.stride()

@@ -70,6 +70,11 @@ def _masked_fill(a: Value, mask: Value, _: Any) -> Layout:
     return fresh(broadcast(a.sizes, mask.sizes), a.dtype, a.device)
 
 
+@eager_layout(*overloads("isin.Tensor_Tensor isin.Tensor_Scalar"))
+def _is_among(elements: Value, *_: Any, **__: Any) -> Layout:
+    return fresh(elements.sizes, torch.bool, elements.device)
+
+
 @eager_layout(aten.pow.Scalar)
 def _power_of_number(base: Any, exponent: Value) -> Layout:
     return fresh(exponent.sizes, promoted((base, exponent)), exponent.device)
