@@ -122,3 +122,11 @@ def test_complex_numbers_are_of_the_default_type():
 def test_whether_elements_are_among_others_lies_in_a_row(elements, among):
     found, wanted = dynascope.compile(torch.isin)(elements, among), torch.isin(elements, among)
     assert torch.equal(found, wanted) and found.stride() == wanted.stride()
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 2, 4), (1, 2, 2, 4), (2, 2, 4, 1)])
+@pytest.mark.parametrize("arguments", [(1, -1), (2, 0), (4, 3), ((1, 2), (1, 3)), (3,)])
+def test_what_is_rolled_lies_as_its_two_parts_do(sizes, arguments):
+    x = torch.arange(48.0)[: torch.Size(sizes).numel()].view(sizes).to(memory_format=torch.channels_last)
+    found, wanted = dynascope.compile(lambda x: torch.roll(x, *arguments))(x), torch.roll(x, *arguments)
+    assert torch.equal(found, wanted) and found.stride() == wanted.stride()

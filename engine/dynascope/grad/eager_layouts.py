@@ -287,6 +287,26 @@ def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
     return layout
 
 
+@eager_layout(aten.roll.default)
+def _roll(a: Value, shifts: Sequence[int], dimensions: Sequence[int] = ()) -> Layout:
+    """On the CPU a roll along a dimension joins two parts, and one along several is one after the other."""
+    if 0 in a.sizes and len(dimensions) == 1:
+        return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
+    if a.device.type != "cpu" or not dimensions:
+        return fresh(a.sizes, a.dtype, a.device)
+    for shift, dimension in zip(shifts, dimensions, strict=True):
+        size = a.sizes[dimension]
+        first = -shift % size
+        parts = [_part(a, dimension % a.rank, size - first), _part(a, dimension % a.rank, first)]
+        a = Value(replace(_cat(parts, dimension), sizes=a.sizes))
+    return a.layout
+
+
+def _part(a: Value, dimension: int, length: int) -> Value:
+    sizes = (*a.sizes[:dimension], length, *a.sizes[dimension + 1 :])
+    return Value(Layout(sizes, a.strides, a.dtype, a.device))
+
+
 def suggested_strides(a: Value, sizes: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Strides of a new tensor in the memory format that ATen suggests for `a`."""
     return _strides_in(a.sizes if sizes is None else sizes, suggested_format(a))
