@@ -3,6 +3,7 @@
 import dynascope
 import pytest
 import torch
+from torch import nn
 
 SHAPES = {
     "transposed": lambda: torch.randn(3, 4).t(),
@@ -130,3 +131,10 @@ def test_what_is_rolled_lies_as_its_two_parts_do(sizes, arguments):
     x = torch.arange(48.0)[: torch.Size(sizes).numel()].view(sizes).to(memory_format=torch.channels_last)
     found, wanted = dynascope.compile(lambda x: torch.roll(x, *arguments))(x), torch.roll(x, *arguments)
     assert torch.equal(found, wanted) and found.stride() == wanted.stride()
+
+
+def test_padding_of_one_channel_lies_as_its_stride_says():
+    for strides in ((8, 1, 4, 1), (8, 8, 4, 1)):
+        x = torch.ones(2, 1, 2, 4).as_strided((2, 1, 2, 4), strides)
+        found, wanted = (call(x, (0, 0, 0, 0, 1, 1)) for call in (dynascope.compile(nn.functional.pad), nn.functional.pad))
+        assert torch.equal(found, wanted) and found.stride() == wanted.stride()
