@@ -346,16 +346,17 @@ def _compile_function(target: Callable, options: Options, asked_at: AskedAt = ca
 def _is_kept_out(function: types.FunctionType) -> bool:
     """By the program; what torch's optimizers mark is read all the same."""
     from dynascope.capture import CodeRegion
-    from dynascope.capture.calls.python import is_disabled
+    from dynascope.capture.calls.python import disabled_by
     from dynascope.capture.reasons import DisabledFunction
 
-    if not is_disabled(function) or (function.__module__ or "").startswith("torch.optim."):
+    mark = disabled_by(function)
+    if mark is None or (function.__module__ or "").startswith("torch.optim."):
         return False
     recorder = recording.current()
     if recorder is not None:
         name, inside = function.__qualname__, inspect.unwrap(function)
         span = CodeRegion(inside.__code__, name).span if isinstance(inside, types.FunctionType) else None
-        recorder.problem(DisabledFunction(name, is_given=True).explain(span))
+        recorder.problem(DisabledFunction(name, mark, is_given=True).explain(span))
     return True
 
 
@@ -475,7 +476,12 @@ def optimize(
 
 def skip(target: Callable | None = None) -> Callable:
     """Keep this function out of compilation, and not what it calls: compiled functions stay so inside. Also a decorator."""
-    return disable(target, recursive=False)
+    if target is None:
+        return skip
+    kept_out = disable(target, recursive=False)
+    if isinstance(kept_out, types.FunctionType):
+        setattr(kept_out, DISABLED, "skip")  # as the word that the program has used
+    return kept_out
 
 
 def torch_disable(fn: Callable | None = None, recursive: bool = True, **others: Any) -> Callable:

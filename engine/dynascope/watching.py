@@ -27,6 +27,8 @@ from dynascope.watched_modules import CallsOfModules
 
 ENVIRONMENTS = ("site-packages", "dist-packages")
 CALL_OF_A_MODULE = "Module._wrapped_call_impl"
+MARKED_BY_TORCH = "_torchdynamo_disable"
+"""What torch's `skip` leaves on the function itself."""
 NEVER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -80,7 +82,7 @@ class _Watched:
             from dynascope.pipeline import calls_of
 
             return calls_of(code, CallsOfModules(self._asks, self._is_own, self._compile_module))
-        if not qualifies(code, self.prefix) or code in _left_alone:
+        if not qualifies(code, self.prefix) or code in _left_alone or vars(function).get(MARKED_BY_TORCH):
             return None
         loading.load()
         from dynascope.capture import is_step_code

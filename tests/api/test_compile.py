@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import importlib.util
 import pickle
 import re
 import threading
@@ -10,6 +11,9 @@ import dynascope
 import pytest
 import torch
 from dynascope import api, backends
+from dynascope.configuration import config
+from dynascope.frame import hook
+from dynascope.watching import watch_folder
 from torch import nn
 
 
@@ -221,6 +225,38 @@ def test_what_a_disabled_function_calls_is_compiled_only_where_it_is_not_recursi
     x = torch.randn(3)
     assert torch.equal(outside(x), (x.sin() + 1) * 2)
     assert len(graphs) == (0 if recursive else 1)
+
+
+def skipped_by_torch(function):
+    """As torch's `skip` leaves it, whose module imports torch's compiler."""
+    function._torchdynamo_disable = True
+    return function
+
+
+@pytest.mark.parametrize("skip", [dynascope.skip, dynascope.skip(), skipped_by_torch])
+def test_what_a_skipped_function_calls_is_found_where_functions_are(skip, tmp_path):
+    (tmp_path / "program_that_skips.py").write_text("def inner(x):\n    return x.sin() + 1\n\ndef outer(x):\n    return inner(x * 3) * 2\n")
+    spec = importlib.util.spec_from_file_location("program_that_skips", tmp_path / "program_that_skips.py")
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    outer, graphs, x = skip(program.outer), [], torch.randn(3)
+    assert watch_folder(str(tmp_path), config.options(backend=keeping(graphs))) is None
+    try:
+        found = outer(x)
+    finally:
+        hook.unwatch()
+    assert torch.equal(found, ((x * 3).sin() + 1) * 2)
+    assert [[node.name for node in graph.graph.nodes if node.op.startswith("call")] for graph in graphs] == [["sin", "add"]]
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("skip", [dynascope.skip, skipped_by_torch])
+def test_a_skipped_function_is_called_by_its_word(skip):
+    @skip
+    def outside(x):
+        return x + 1
+
+    assert "`outside` is marked with `skip`" in str(dynascope.explain(lambda x: outside(x * 2) * 3, torch.ones(3)))
 
 
 @pytest.mark.compiler

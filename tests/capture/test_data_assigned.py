@@ -246,3 +246,44 @@ def test_steps_by_hand_in_a_loop_are_one_graph():
         losses = [function(x, w).item() for _ in range(2)]
         outcomes.append((losses, w.tolist(), w._version, w.data_ptr() == memory, w.grad))
     assert outcomes[0] == outcomes[1]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def of_what_was_made_inside(x):
+    with torch.inference_mode():
+        made = torch.cat([x, x])
+    data = made.data
+    Doubled.apply(data)
+    return data
+
+
+def assigned_inside(x):
+    with torch.inference_mode():
+        x.data = x.data * 2
+        x.add_(1)
+    return x.add_(1)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("program", [of_what_was_made_inside, assigned_inside])
+def test_half_of_what_an_inference_tensor_is(program):
+    """Whether it may be written, is counted and may be kept is told apart by which of the two was made where."""
+    dispatch, seen = compiled(program), []
+    for function in (program, dispatch, dispatch):
+        x = torch.arange(3.0)
+        try:
+            result = function(x)
+            seen.append((str(result), result.is_inference(), str(x), x.is_inference(), x._version))
+        except RuntimeError as error:
+            seen.append((str(error), str(x)))
+    assert seen[0] == seen[1] == seen[2]

@@ -4,6 +4,8 @@ import random
 
 import pytest
 import torch
+from dynascope.grad import eager_layouts
+from dynascope.grad.tape import Layout, Value
 from layouts_of_operators import KNOWN, audit, op_db
 
 NAMES = frozenset(
@@ -105,3 +107,27 @@ def test_some_of_the_whole_database(dtype):
     for info in random.Random(seed).sample(infos, 8):
         audit(info, dtype, 8, differences)
     assert {key: example for key, example in differences.items() if key[0] not in KNOWN} == {}
+
+
+def random_subscript(number):
+    """A tensor that lies in some order, with dimensions of one element, and indices for some of its dimensions."""
+    draw = random.Random(number)
+    sizes = [draw.choice([1, 2, 3]) for _ in range(draw.randint(1, 4))]
+    tensor = torch.empty(sizes).permute(draw.sample(range(len(sizes)), len(sizes))).unsqueeze(draw.randint(0, len(sizes)))
+    shape = [draw.choice([1, 2, 3]) for _ in range(draw.randint(0, 2))]
+    indices = [torch.zeros(shape, dtype=torch.long).mT if len(shape) == 2 else torch.zeros(shape, dtype=torch.long) for _ in tensor.shape]
+    return tensor, [index if draw.random() < 0.5 else None for index in indices]
+
+
+def test_indices_among_dimensions_of_one_element():
+    def value_of(tensor):
+        return Value(Layout(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device))
+
+    def visible(sizes, strides):
+        return [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size != 1]
+
+    for tensor, indices in map(random_subscript, range(1500)):
+        if any(index is not None for index in indices):
+            found = torch.ops.aten.index(tensor, indices)
+            layout = eager_layouts._index(value_of(tensor), [None if index is None else value_of(index) for index in indices])
+            assert visible(layout.sizes, layout.strides) == visible(found.shape, found.stride()), (tensor.stride(), indices)

@@ -184,3 +184,67 @@ def test_a_name_that_the_program_changes_between(program, backend):
             found.append((function(x).tolist(), x.grad.round(decimals=4).tolist(), SCALE, Options.scale))
     change_all(2.0)
     assert found[2:] == found[:2]
+
+
+TABLE = torch.full((3,), 2.0)
+
+
+class OfATensor(Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * TABLE.sin(), None
+
+
+class OfATensorGiven(Function):
+    """What the context holds is what it was given, by whatever name."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x, factor)
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, factor = ctx.saved_tensors
+        return gradient * factor * ctx.factor, (x * gradient)
+
+
+def put_another():
+    global TABLE
+    TABLE = torch.full((3,), 5.0)
+
+
+CHANGES = [lambda: TABLE.mul_(3), lambda: TABLE[:2].zero_(), put_another, lambda: None]
+
+
+@BACKENDS
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_tensor_is_read_by_its_name_then(change, backend):
+    def gradients(compile):
+        global TABLE
+        call, found = compile(lambda x: OfATensor.apply(x.sin(), 2.0)), []
+        TABLE = torch.full((3,), 2.0)
+        for _ in range(3):
+            x = torch.ones(3, requires_grad=True)
+            y = call(x)
+            change()
+            y.sum().backward()
+            found.append(x.grad)
+        return found
+
+    torch.testing.assert_close(gradients(lambda f: dynascope.compile(f, backend=backend, fullgraph=True)), gradients(lambda f: f))
+
+
+@BACKENDS
+def test_a_tensor_that_is_given_may_have_a_name(backend):
+    def gradients(compile):
+        x = torch.ones(3, requires_grad=True)
+        compile(lambda x: OfATensorGiven.apply(x.sin(), TABLE))(x).sum().backward()
+        return x.grad
+
+    torch.testing.assert_close(gradients(lambda f: dynascope.compile(f, backend=backend, fullgraph=True)), gradients(lambda f: f))

@@ -3,6 +3,7 @@
 import dynascope
 import pytest
 import torch
+from torch import nn
 
 SHAPES = {
     "transposed": lambda: torch.randn(3, 4).t(),
@@ -115,3 +116,25 @@ def test_complex_numbers_are_of_the_default_type():
         assert dynascope.compile(program)(torch.arange(3)).dtype == program(torch.arange(3)).dtype == torch.complex128
     finally:
         torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("among", [torch.arange(4.0), torch.arange(50.0), 2.0])
+@pytest.mark.parametrize("elements", [torch.arange(24.0).view(4, 6).t(), torch.arange(24.0).view(4, 3, 2).permute(2, 0, 1)])
+def test_whether_elements_are_among_others_lies_in_a_row(elements, among):
+    found, wanted = dynascope.compile(torch.isin)(elements, among), torch.isin(elements, among)
+    assert torch.equal(found, wanted) and found.stride() == wanted.stride()
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 2, 4), (1, 2, 2, 4), (2, 2, 4, 1)])
+@pytest.mark.parametrize("arguments", [(1, -1), (2, 0), (4, 3), ((1, 2), (1, 3)), (3,)])
+def test_what_is_rolled_lies_as_its_two_parts_do(sizes, arguments):
+    x = torch.arange(48.0)[: torch.Size(sizes).numel()].view(sizes).to(memory_format=torch.channels_last)
+    found, wanted = dynascope.compile(lambda x: torch.roll(x, *arguments))(x), torch.roll(x, *arguments)
+    assert torch.equal(found, wanted) and found.stride() == wanted.stride()
+
+
+def test_padding_of_one_channel_lies_as_its_stride_says():
+    for strides in ((8, 1, 4, 1), (8, 8, 4, 1)):
+        x = torch.ones(2, 1, 2, 4).as_strided((2, 1, 2, 4), strides)
+        found, wanted = (call(x, (0, 0, 0, 0, 1, 1)) for call in (dynascope.compile(nn.functional.pad), nn.functional.pad))
+        assert torch.equal(found, wanted) and found.stride() == wanted.stride()

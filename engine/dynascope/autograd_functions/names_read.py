@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from dynascope.dataclass import dataclass
 
 
@@ -23,6 +25,7 @@ class NameRead:
     name: str
     read: Callable[[], Any]
     value: Any
+    is_of_tensor: bool = False
 
     def is_changed(self) -> bool:
         try:
@@ -36,7 +39,9 @@ class NameRead:
 
     @staticmethod
     def of(name: str, read: Callable[[], Any], value: Any) -> NameRead:
-        return NameRead(name, read, weakref.ref(value) if isinstance(value, (type, types.FunctionType)) else value)
+        is_tensor = isinstance(value, torch.Tensor)
+        held = weakref.ref(value) if is_tensor or isinstance(value, (type, types.FunctionType)) else value
+        return NameRead(name, read, held, is_tensor)
 
 
 PLAIN = (int, float, complex, str, bytes)

@@ -71,9 +71,20 @@ def more_than_strides(tensor: torch.Tensor) -> str | None:
         return "tensor of integers that requires grad"
     if tensor.requires_grad and tensor.is_inference() and torch.is_grad_enabled():  # autograd records some of what is done with it
         return "inference tensor that requires grad"
+    if tensor.is_inference() == _counts_writes(tensor):  # `x.data` of an inference tensor, or what got the memory of one by it
+        return "half an inference tensor"
     if tensor.requires_grad and not _has_history(tensor):
         return "view whose history cannot be told"
     return None if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')} tensor"
+
+
+def _counts_writes(tensor: torch.Tensor) -> bool:
+    """Whether it has a version, as only tensors have that autograd may keep."""
+    try:
+        _ = tensor._version
+    except RuntimeError:
+        return False
+    return True
 
 
 def _has_history(tensor: torch.Tensor) -> bool:

@@ -2,7 +2,7 @@
 
     ctx.scale * gradient              what the context holds was put there by the forward pass
     ctx.dtype, other(x)               what cannot change is the same then
-    EPSILON, Options.scale            names of numbers, functions and classes are looked up again then (`names_read.py`)
+    EPSILON, Options.scale            names of numbers, tensors, functions and classes are looked up again then (`names_read.py`)
     ctx.layer.scale, settings["k"]    an object from outside may hold something else by then
 
 Only the program's own code is asked: what libraries look up in tables of theirs are names.
@@ -29,6 +29,7 @@ from dynascope.capture.values import (
     ListValue,
     NullValue,
     SetValue,
+    TensorValue,
     Value,
 )
 from dynascope.dataclass import dataclass
@@ -55,14 +56,17 @@ def value_given(result: Value | None, frame: Frame) -> Value | None:
     return value.realize() if value is not None and value.__class__ in UNSEEN else value
 
 
-def name_of_constant(value: Value | None, values: FrameValues) -> NameRead | None:
-    """How a number, text, function or class of the program is looked up again. What the library has stays; so do modules."""
-    if not isinstance(value, ConstantValue) or value.source is None or isinstance(value.value, types.ModuleType):
+def name_read(value: Value | None, values: FrameValues) -> NameRead | None:
+    """How a number, text, tensor, function or class of the program is looked up again. What the library has stays; so do modules."""
+    if not isinstance(value, (ConstantValue, TensorValue)) or value.source is None:
         return None
-    place = place_of_name(value.source, values)
-    if place is None or is_library_name(getattr(value.value, "__module__", None) or ""):
+    is_tensor = isinstance(value, TensorValue)
+    found = value.object if is_tensor else value.value
+    stays = isinstance(found, types.ModuleType) or not is_tensor and is_library_name(getattr(found, "__module__", None) or "")
+    place = None if stays else place_of_name(value.source, values)
+    if place is None:
         return None
-    return NameRead.of(value.source.expression(), functools.partial(place.read, NO_FRAME), value.value)
+    return NameRead.of(value.source.expression(), functools.partial(place.read, NO_FRAME), found)
 
 
 NO_FRAME = FrameValues({}, {}, {})

@@ -341,6 +341,7 @@ class PrintCall(Reason):
 class DisabledFunction(Reason):
     code: ClassVar[str] = "disabled-function"
     function: str
+    mark: str = "disable"
     by_torch: bool = False
     is_given: bool = False
     """Whether it is what the program gives to the compiler."""
@@ -348,7 +349,7 @@ class DisabledFunction(Reason):
     def message(self) -> str:
         if self.by_torch:
             return f"PyTorch itself keeps `{self.function}` out of compiled code."
-        return f"`{self.function}` is marked with `disable`{', and is not compiled' if self.is_given else ''}."
+        return f"`{self.function}` is marked with `{self.mark}`{', and is not compiled' if self.is_given else ''}."
 
     def remedy(self) -> str:
         if self.by_torch:

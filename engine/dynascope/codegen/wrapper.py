@@ -146,9 +146,11 @@ class _Wrapper:
         targets = [r.name if r is not None else "_" for r in step.results]
         is_tuple = _returns_many(step)
         left = f"{', '.join(targets)}{',' if len(targets) == 1 else ''}" if is_tuple else targets[0]
-        if not targets:
-            left = "_"
+        is_read = any(buffer is not None for buffer in step.results)
+        left = left if is_read else step.origin.node  # by which its place in the program is found where it raises
         self._line(f"{left} = {name}({', '.join(operands)})", step.origin)
+        if step.results and not is_read:
+            self._line(f"del {left}")
         for buffer in step.results:
             if isinstance(buffer, Buffer) and step.origin.operator not in KNOWN_LAYOUT:
                 self._check_layout(buffer)

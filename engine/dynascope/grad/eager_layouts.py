@@ -70,6 +70,11 @@ def _masked_fill(a: Value, mask: Value, _: Any) -> Layout:
     return fresh(broadcast(a.sizes, mask.sizes), a.dtype, a.device)
 
 
+@eager_layout(*overloads("isin.Tensor_Tensor isin.Tensor_Scalar"))
+def _is_among(elements: Value, *_: Any, **__: Any) -> Layout:
+    return fresh(elements.sizes, torch.bool, elements.device)
+
+
 @eager_layout(aten.pow.Scalar)
 def _power_of_number(base: Any, exponent: Value) -> Layout:
     return fresh(exponent.sizes, promoted((base, exponent)), exponent.device)
@@ -282,6 +287,26 @@ def _cat(tensors: Sequence[Value], dimension: int = 0) -> Layout:
     return layout
 
 
+@eager_layout(aten.roll.default)
+def _roll(a: Value, shifts: Sequence[int], dimensions: Sequence[int] = ()) -> Layout:
+    """On the CPU a roll along a dimension joins two parts, and one along several is one after the other."""
+    if 0 in a.sizes and len(dimensions) == 1:
+        return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
+    if a.device.type != "cpu" or not dimensions:
+        return fresh(a.sizes, a.dtype, a.device)
+    for shift, dimension in zip(shifts, dimensions, strict=True):
+        size = a.sizes[dimension]
+        first = -shift % size
+        parts = [_part(a, dimension % a.rank, size - first), _part(a, dimension % a.rank, first)]
+        a = Value(replace(_cat(parts, dimension), sizes=a.sizes))
+    return a.layout
+
+
+def _part(a: Value, dimension: int, length: int) -> Value:
+    sizes = (*a.sizes[:dimension], length, *a.sizes[dimension + 1 :])
+    return Value(Layout(sizes, a.strides, a.dtype, a.device))
+
+
 def suggested_strides(a: Value, sizes: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Strides of a new tensor in the memory format that ATen suggests for `a`."""
     return _strides_in(a.sizes if sizes is None else sizes, suggested_format(a))
@@ -353,6 +378,16 @@ def _index(a: Value, indices: Sequence[Value | None]) -> Layout | list[Layout | 
     steps = [expanded_strides(index, shape) for index in tensors]
     if a.device.type != "cpu" and len(set(map(hints_of, steps))) > 1:
         steps = [contiguous_strides(shape)] * len(steps)
-    moves = [source, *((*(0 for _ in before), *each, *(0 for _ in after)) for each in steps)]
-    operands = [Value(Layout(sizes, strides, a.dtype, a.device)) for strides in moves]
+    operands = [Value(Layout(sizes, source, a.dtype, a.device))]
+    for each in steps:
+        among = (*(1 for _ in before), *shape, *(1 for _ in after))
+        operands.append(Value(Layout(among, _among_ones(shape, each, len(before), len(after)), torch.int64, a.device)))
     return Layout(sizes, iterator_strides(sizes, operands), a.dtype, a.device)
+
+
+def _among_ones(shape: Any, strides: Any, before: int, after: int) -> tuple[Any, ...]:
+    """Strides of an index that is viewed with dimensions of one element around its own: they count where the source has one there."""
+    sizes = hints_of(tuple(shape))
+    index = torch.empty_strided(sizes, hints_of(tuple(strides)), device="meta")
+    own = index.view((1,) * before + sizes + (1,) * after).stride()
+    return (*own[:before], *strides, *own[len(own) - after :])

@@ -389,11 +389,13 @@ def _to_copy(a: Value, *, dtype: Any = None, device: Any = None, memory_format: 
 
 @rule(aten.constant_pad_nd.default)
 def _padded(a: Value, pad: Sequence[int], value: Any = 0) -> Layout | list[Layout | int | None]:
-    """Where nothing is added torch copies and keeps the order of memory; what lies in order does so either way."""
+    """Where nothing is added torch copies and keeps the order of memory; what lies in order does so either way. Of one channel the stride
+    says which order is meant."""
     sizes = list(a.sizes)
     for number, added in enumerate(pad):
         sizes[-1 - number // 2] += added
-    has_one_order = a.rank not in (4, 5) or any(known(">=", size, 2) for size in a.sizes[2:])
+    is_order_shown = a.rank in (4, 5) and known(">=", a.sizes[1], 2) and any(known(">=", size, 2) for size in a.sizes[2:])
+    has_one_order = a.rank not in (4, 5) or is_order_shown
     lies_in_order = all(map(_is_stride, a.sizes, a.strides, contiguous_strides(a.sizes)))
     if has_one_order and lies_in_order and all(known(">=", size, 0) for size in sizes):
         return fresh(sizes, a.dtype, a.device)

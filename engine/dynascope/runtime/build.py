@@ -50,7 +50,7 @@ def build(runnable: Runnable, options: Any = None, stacks: Mapping[str, UserStac
     """The running form of a kernel module. `stacks` are the places in the program of what has these names in the wrapper: an operator
     may raise there. Raises ToolchainError where its kernels cannot be built."""
     names: dict[str, Any] = dict(runnable.values)
-    names[STACKS] = {name: stacks[name] for name in _given_by_operators(runnable.wrapper) if name in stacks}
+    names[STACKS] = _stacks_of_operators(runnable.wrapper, stacks)
     names |= {
         "empty": _empty_strided_cpu, "empty_on": torch.empty_strided, "view": _reinterpret_tensor, "restrided": restrided,
         "laid_out": laid_out,
@@ -105,8 +105,15 @@ def _operator_names(runnable: Runnable) -> list[str]:
     return [name for name in runnable.values if name.startswith("call_")]
 
 
-def _given_by_operators(wrapper: str) -> list[str]:
-    return [line.partition("=")[0].strip() for line in wrapper.splitlines() if "= call_" in line]
+def _stacks_of_operators(wrapper: str, stacks: Mapping[str, UserStack]) -> dict[str, UserStack]:
+    """By what stands left of an operator's call: `a`, and `a_0, a_1` or `_, a_1` where it gives several results."""
+    found = {}
+    for line in wrapper.splitlines():
+        left, call, _ = line.partition("= call_")
+        known = (stacks[name] for name in left.replace(",", " ").split() if name in stacks)
+        if call and (stack := next(known, None)) is not None:
+            found[left.strip()] = stack
+    return found
 
 
 def _function(runnable: Runnable, names: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:

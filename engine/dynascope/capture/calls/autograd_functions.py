@@ -30,7 +30,7 @@ from dynascope.capture.histories import storage_of
 from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols import attributes, gradient_requirements
 from dynascope.capture.raising import raises_unread
-from dynascope.capture.read_later import BY_NAME, may_change, name_of_constant, value_given
+from dynascope.capture.read_later import BY_NAME, may_change, name_read, value_given
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -221,11 +221,19 @@ class Call:
                 raise self.cannot(f"its backward pass reads an object of {kind} from outside, which may hold something else by then")
             if isinstance(value, SymbolicNumber) and value.source is not None and instruction.operation in BY_NAME:
                 raise self.cannot(f"its backward pass reads {value.source.expression()}, which changes, and may be another number by then")
-            if (name := name_of_constant(value, self.machine.values)) is not None:
+            by_name = instruction.operation in BY_NAME
+            if isinstance(value, TensorValue) and not by_name and self.is_held(value):
+                return
+            if (name := name_read(value, self.machine.values)) is not None:
                 self.names.setdefault(value.source, name)
 
         machine = self.machine
         return meanwhile(machine, partial(setattr, machine, "check_read"), machine.check_read, check)
+
+    def is_held(self, value: Value) -> bool:
+        """Whether the backward pass gets it from the context, as it was given to the function."""
+        held = (self.machine.realize(item) for item in self.context.attributes.values())
+        return any(value in (item.items if is_tuple(item) else (item,)) for item in held)
 
     def cannot(self, why: str) -> Break:
         return Break(ForeignCall(f"{self.name}.apply", why))
@@ -284,6 +292,10 @@ class Call:
         if raises_unread(forward, [*(value.node for value in tensors), *kept]):
             raise self.cannot("an operator in it may raise, and nothing reads its result")
         unmarked = [id(self.machine.realize(value)) for value in self.context_tuple("non_differentiable").items]
+        own = self.own_backward(results, kept) if may_run else None
+        of_tensors = [name.name for name in self.names.values() if name.is_of_tensor]
+        if of_tensors and own is not None and own.attributes is None:
+            raise self.cannot(f"its backward pass reads the tensor {of_tensors[0]}, whose name may lead to another one by then")
         custom = CustomFunction(
             self.name,
             self.cls.value.__module__,
@@ -298,7 +310,7 @@ class Call:
             self.ends_here,
             self.asked_at(),
             tuple(self.names.values()),
-            self.own_backward(results, kept) if may_run else None,
+            own,
             weakref.ref(self.cls.value._backward_cls),
         )
         return custom, [known.get(node) or value_of(self, node) for node in operands]

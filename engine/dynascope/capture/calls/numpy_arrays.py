@@ -57,7 +57,7 @@ def of_tensor(machine: Machine, value: Value) -> ArrayValue:
     if tensor.example.requires_grad or tensor.example.is_conj() or tensor.example.is_neg():
         raise Break(TorchCallFails(machine.expression(), "Can't call numpy() on Tensor that requires grad"))
     # What NumPy writes autograd does not count.
-    return ArrayValue(tensor_data.counting_alone(apply_method(machine, torch.Tensor.detach, [tensor], {})))
+    return ArrayValue(tensor_data.counting_alone(machine, apply_method(machine, torch.Tensor.detach, [tensor], {})))
 
 
 def to_tensor(machine: Machine, value: Value) -> TensorValue:

@@ -49,9 +49,13 @@ def enter(machine: Machine, function: FunctionValue, arguments: list[Value], key
     return machine.enter(function, slots)
 
 
-def is_disabled(function: Any) -> bool:
-    """Whether the program keeps it out of compilation, by ours or by torch's `disable`."""
-    return any(getattr(function, mark, False) for mark in DISABLED)
+def disabled_by(function: Any) -> str | None:
+    """By which word the program keeps it out of compilation, ours or torch's `disable` or `skip`; None where it does not. Torch's `skip`
+    leaves the function as it is, with a mark; all others put one around it."""
+    ours, torchs = (getattr(function, mark, False) for mark in DISABLED)
+    if not ours and not torchs:
+        return None
+    return "skip" if ours == "skip" or not ours and not hasattr(function, ORIGINAL) else "disable"
 
 
 def read_all_the_same(function: FunctionValue) -> Value | None:
@@ -82,8 +86,8 @@ def check_allowed(machine: Machine, function: FunctionValue) -> None:
         raise Break(GeneratorFunction(function.name, "coroutine function"))
     if function.object is None:
         return
-    if is_disabled(function.object):
-        raise Break(DisabledFunction(function.name))
+    if (mark := disabled_by(function.object)) is not None:
+        raise Break(DisabledFunction(function.name, mark))
     if function.globals.get("__name__") in DEBUGGERS:
         raise Refusal(DebuggerCall(function.name))
     if function.globals is vars(torch._compile):

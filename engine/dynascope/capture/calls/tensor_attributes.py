@@ -68,7 +68,7 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         method, arguments = VIEW_ATTRIBUTES[name]
         constants = [ConstantValue(argument) for argument in arguments(value.example)]
         result = apply_method(machine, getattr(torch.Tensor, method), [value, *constants], {})
-        return tensor_data.counting_alone(result) if name == "data" else result
+        return tensor_data.counting_alone(machine, result) if name == "data" else result
     if name == "_version":
         return version(machine, value)
     if name in ("real", "imag"):

@@ -243,7 +243,7 @@ def now_held(machine: Machine, value: Value) -> Value:
     known = machine.assigned.get(value)
     if known is None or (known.tensor.example.requires_grad and torch.is_grad_enabled()):
         return value
-    held = tensor_data.counting_alone(apply_method(machine, torch.Tensor.detach, [known.content], {}))
+    held = tensor_data.counting_alone(machine, apply_method(machine, torch.Tensor.detach, [known.content], {}))
     machine.journal.set_item(machine.assigned, held, known)
     return held
 

@@ -30,13 +30,17 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
         return  # `p.data -= step`: written already
     if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item) or tensor in machine.requirements:
         raise Break(TensorAttribute("data"))
+    if torch.is_inference_mode_enabled() or tensor.example.is_inference() or item.example.is_inference():
+        raise Break(TensorAttribute("data"))  # whether and how its writes count from then on hangs on where each was made
     assign(machine, machine.assigned, DataValue, tensor, item)
 
 
-def counting_alone(detached: TensorValue) -> TensorValue:
+def counting_alone(machine: Machine, detached: TensorValue) -> TensorValue:
     """What `tensor.detach()` gave becomes `tensor.data`: the same memory, and writes to it are counted for it alone. That is the
     memory that the tensor has by now (`now_held`)."""
     node = detached.node
+    if not torch.is_inference_mode_enabled() and any("in_inference" in each.meta for each in machine.graph.graph.nodes):
+        raise Break(TensorAttribute("data"))  # of an inference tensor it may be written although the tensor may not
     node.op, node.target, node.args = "call_function", getattr, (*node.args, "data")
     return detached
 
