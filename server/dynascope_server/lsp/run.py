@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from dataclasses import replace
@@ -19,14 +18,11 @@ from dynascope_server.lsp.progress import ProgressBar
 from dynascope_server.lsp.run_states import counted
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
-from dynascope_server.results_store import StoredResult
 from dynascope_server.verdict import Seen, State, Verdict, failed, judge
 from dynascope_server.worker import Launch, Worker
 
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
-
-logger = logging.getLogger(__name__)
 
 STATE_SECONDS = 0.1
 """Between two notes of a new stage: a run passes thousands."""
@@ -102,7 +98,7 @@ class Run:
         self._conclude(trouble if trouble is not None and unexplained else verdict)
         self._tell_machine_notes()
         if trouble is None:
-            self._keep_result()
+            self._server.keep_for_the_next_window(self.path, self._launch.report, self._launch.folder)
 
     def break_down(self, error: Exception) -> None:
         """A defect of the server's own must not take the server with it."""
@@ -138,15 +134,6 @@ class Run:
         for note in machine_notes(report) if report is not None else ():
             if note != self._failure and note.severity in ("error", "warning"):
                 self._server.tell_once(note.severity, _words(note))
-
-    def _keep_result(self) -> None:
-        """For the next window. A folder that cannot be written costs only that."""
-        texts = self._server.session.texts_of(self.path)
-        stored = StoredResult(self.path, f"{self._launch.report}", self._launch.folder, texts)
-        try:
-            self._server.storage.results.keep(stored)
-        except OSError as error:
-            logger.warning("the result of %s is not kept: %s", self.path, error)
 
     def _ending(self) -> str:
         if self.cancelled.is_set():

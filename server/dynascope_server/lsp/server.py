@@ -44,6 +44,7 @@ from dynascope_server.lsp.run_states import RunStates
 from dynascope_server.lsp.runs import Runs
 from dynascope_server.lsp.side_by_side import SideBySide
 from dynascope_server.output import Batch
+from dynascope_server.results_store import StoredResult
 from dynascope_server.session import Session
 from dynascope_server.settings import Settings, read_settings
 from dynascope_server.source_text import read_source
@@ -146,6 +147,16 @@ class DynascopeServer(LanguageServer):
             lost, self.storage = self.storage, open_storage(self.settings.storagePath, os.environ)
             self.tell("warning", f"Dynascope: {lost.root} cannot be written ({error}); {self.storage.root} is used.")
             return self.storage.new_run(path)
+
+    def keep_for_the_next_window(self, program: str, report: Path, folder: str) -> bool:
+        """What is known of a program, whose report lies there. A folder that cannot be written costs only that: False."""
+        stored = StoredResult(program, f"{report}", folder, self.session.texts_of(program))
+        try:
+            self.storage.results.keep(stored)
+        except OSError as error:
+            logger.warning("the result of %s is not kept: %s", program, error)
+            return False
+        return True
 
     def show_document(self, uri: str, line: int | None) -> None:
         window = self.client_capabilities.window
