@@ -1,5 +1,4 @@
 // A notebook whose kernel ran cells under %%dynascope: the cells have what files have.
-import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import * as path from 'node:path';
 import { before, describe } from 'node:test';
@@ -27,7 +26,7 @@ describe('cells of a notebook', () => {
     await cell('def loss_of').waitFor();
     await lens('def loss_of', /2 graphs · 1 break/).first().waitFor();
     await lens('class Gate', /inlined into loss_of|1 graph/).first().waitFor();
-    assert.equal(await window.page.locator('.codelens-decoration a', { hasText: /stale|compile and run/ }).count(), 0);
+    await window.counts(window.page.locator('.codelens-decoration a', { hasText: /stale|compile and run/ }), 0, 'nothing is stale');
     await window.screenshot('notebook-1-lenses');
   });
 

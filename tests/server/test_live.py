@@ -117,6 +117,34 @@ async def test_what_only_a_run_can_say(editor):
     assert "stale: run again" in await titles(editor, path)
 
 
+async def test_what_raises_is_an_error_on_its_line_until_it_is_mended(editor):
+    await start(editor)
+    path = await ran(editor)
+    editor.edit(path, PROGRAM.replace("y + 1", "y @ y"))
+    (error,) = await editor.until(lambda: [d for d in editor.diagnostics(path) if d.code == "torch-call-fails"])
+    assert (error.severity, error.range.start.line + 1) == (types.DiagnosticSeverity.Error, 22)
+    assert error.message.startswith("`y @ y` raises")
+    editor.edit(path, PROGRAM.replace("y + 1", "y @ y.T"), 3)
+    await editor.until(lambda: not said(editor, path))
+    assert (editor.folder / "runs").read_text() == "run "
+
+
+async def test_of_a_function_that_is_deleted_nothing_is_said(editor):
+    await start(editor)
+    text = PROGRAM.replace("    return x * 3\n", "    if x.sum() > 0:\n        x = x + 1\n    return x * 3\n")
+    path = await ran(editor, text)
+    await editor.until(lambda: said(editor, path))
+    start_of, end = text.index("@torch.compile\ndef other"), text.index("step(torch.ones")
+    editor.edit(path, text[:start_of] + text[end:])
+    await editor.until(lambda: editor.seen_states()[-1].get("live"))
+    assert not said(editor, path)
+    assert editor.seen_states()[-1]["graphs"] == 1
+    nodes = (await editor.request("dynascope/tree", {"uri": path.as_uri()}))["nodes"]
+    assert [node["label"] for node in nodes] == ["step"]
+    editor.edit(path, text, 3)
+    await editor.until(lambda: said(editor, path))
+
+
 async def test_an_edit_while_the_program_runs_is_followed_when_it_ends(editor):
     await start(editor)
     gate = "while not os.path.exists('go'):\n    time.sleep(0.02)\n"

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { startServer } from './server.mjs';
 import { openWindow } from './window.mjs';
 
-const { DYNASCOPE_RIG: rig, DYNASCOPE_VSIX: vsix, DYNASCOPE_PYTHON: python } = process.env;
+const { DYNASCOPE_RIG: rig, DYNASCOPE_INSTALLED: installed, DYNASCOPE_PYTHON: python } = process.env;
 const SCREENSHOTS = path.resolve('artefacts/editor');
 
 /** For one `describe`: `window` and `server` are there when its tests run. `name`: a folder of programs beside the tests. */
@@ -18,7 +18,8 @@ export function walkIn(name, settings = {}) {
     mkdirSync(scratch, { recursive: true });
     cpSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), own.folder, { recursive: true });
     const all = { 'dynascope.pythonPath': python, ...settings };
-    own.server = await startServer({ rig, vsix, settings: all, trusted: true, home: path.join(scratch, 'home') });
+    const cache = path.join(installed, 'cache');
+    own.server = await startServer({ rig, installed, cache, settings: all, trusted: true, home: path.join(scratch, 'home') });
     own.window = await openWindow({ rig, address: own.server.address, folder: own.folder, screenshots: SCREENSHOTS });
     await own.window.command('View: Toggle Primary Side Bar Visibility');
   });
