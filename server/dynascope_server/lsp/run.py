@@ -57,6 +57,10 @@ class Run:
         return f"{self._stage.stage} · {self._stage.function}" if self._stage else ""
 
     @property
+    def _running(self) -> str:
+        return f"running {self._launch.module or os.path.basename(self.path)}"
+
+    @property
     def _is_over(self) -> bool:
         return self.state in ("exited", "errored")
 
@@ -77,12 +81,13 @@ class Run:
             case Stage():
                 self._stage = event
             case ReportWritten():
+                self._stage = None  # what was compiled is in the report; the program itself goes on
                 self._report_written.set()
 
     async def go(self) -> None:
         """Runs the program to its end and takes in what it found."""
         self.state = "running"
-        self.announce(f"running {os.path.basename(self.path)}")
+        self.announce(self._running)
         helpers = [asyncio.create_task(self._tell_stages()), asyncio.create_task(self._follow_report())]
         try:
             self._seen = await self.worker.run()
@@ -150,8 +155,8 @@ class Run:
             await asyncio.sleep(STATE_SECONDS)
             if self._stage is not self._stage_told:
                 self._stage_told = self._stage
-                self._message = self.doing
-                self._progress.report(self.doing)
+                self._message = self.doing or self._running
+                self._progress.report(self._message)
                 self._notify()
 
     async def _follow_report(self) -> None:
@@ -168,7 +173,7 @@ class Run:
             report = await asyncio.to_thread(read_report, self._launch.report, self._launch.folder)
         except UnreadableReport as error:
             return failed(error.code, f"{error}", error.remedy)
-        if self._launch.test:  # the program is pytest, the report the file's
+        if self._launch.test or self._launch.module:  # the program is pytest, or has a module's name; the report is the file's
             report = replace(report, program=replace(report.program, file=self.path))
         self._server.session.accept(self.path, report)
         return None
