@@ -19,6 +19,7 @@ from pygls.workspace import TextDocument
 
 from dynascope_server import VERSION, capabilities
 from dynascope_server.ide.acts import COMMANDS
+from dynascope_server.ide.cells import CellName
 from dynascope_server.lsp import (
     code_action,
     code_lens,
@@ -73,7 +74,7 @@ class DynascopeServer(LanguageServer):
         self.side_by_side = SideBySide(self)
         self.live = Live(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
-        self.cell_names: dict[str, str] = {}
+        self.cell_names: dict[str, CellName] = {}
         """Of notebooks, by the paths of the cells: what people call them."""
         self.background: set[asyncio.Task] = set()
         self._uris: dict[str, str] = {}
