@@ -97,12 +97,11 @@ def _asks_alike(asking: ast.AST | None) -> bool:
 
 def _is_exact(node: ast.expr) -> bool:
     """A number that is itself in bfloat16, in float16 and, where it is whole, in integers of 8 bits with a sign and without one."""
-    if not isinstance(node, ast.Constant) or type(node.value) not in (int, float):
+    value = node.value if isinstance(node, ast.Constant) else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or (value != 0 and not SMALLEST <= value < 2**7):
         return False
-    if node.value != 0 and not SMALLEST <= node.value < 2**7:
-        return False
-    packed = struct.pack("<f", node.value)
-    return struct.unpack("<f", packed)[0] == node.value and not struct.unpack("<I", packed)[0] & LOW_HALF
+    packed = struct.pack("<f", value)
+    return struct.unpack("<f", packed)[0] == value and not struct.unpack("<I", packed)[0] & LOW_HALF
 
 
 def _at_same_place(source: Source, node: ast.expr) -> ast.expr | None:
