@@ -195,7 +195,9 @@ class ProgramRaises(Reason):
         return f"`{self.what()}` raises {self.exception}, and nothing in the captured part catches it."
 
     def remedy(self) -> str:
-        return f"Nothing, where the {self.exception} is meant; the part before `{self.what()}` runs compiled."
+        if self.is_caught:
+            return "From here on Python runs the function. To have the rest compiled, ask in a way that raises nothing."
+        return f"Nothing, where that is meant; the part before `{self.what()}` runs compiled."
 
     def what(self) -> str:
         """The end of an `except` has no place of its own, but the function's first line."""
