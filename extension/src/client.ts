@@ -12,6 +12,7 @@ import { describe, findInterpreter, type Interpreter } from './python/interprete
 import { configuration } from './settings';
 import { ready } from './readiness';
 import { chooseVariant } from './variants';
+import { GO_TO, placeInCell } from './views/cellLinks';
 import { followableInHover, OPEN_DOCUMENT } from './views/hoverLinks';
 import { showDocument } from './views/showDocument';
 
@@ -226,6 +227,18 @@ export class Server implements vscode.Disposable {
             }
           }
           return hover;
+        },
+        provideDocumentLinks: async (document, token, next) => {
+          const links = await next(document, token);
+          for (const link of links ?? []) {
+            const place = link.target && placeInCell(link.target);
+            if (link.target && place) {
+              const uri = link.target.with({ fragment: place.fragment }).toString();
+              const query = encodeURIComponent(JSON.stringify([{ uri, line: place.line }]));
+              link.target = vscode.Uri.parse(`command:${GO_TO}?${query}`);
+            }
+          }
+          return links;
         },
         window: { showDocument },
       },

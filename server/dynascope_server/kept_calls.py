@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, str, int]
 """A function's qualified name, its file, its first line."""
 ANSWER_SECONDS = 20.0
+LATER_SECONDS = 5.0
+"""In which who was asked says that the time is over; after it, that nobody answers."""
 GREETING_BYTES = 4096
 DESCRIPTORS = 8
 LINE_LIMIT = 256 * 1024 * 1024
@@ -104,7 +106,7 @@ class KeptCalls:
     async def _answer(self, kept: _Kept, identifier: int) -> Answer | None:
         data: dict[str, Any] = {}
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS + LATER_SECONDS):
                 while data.get("id") != identifier:
                     line = await kept.reader.readline()
                     if not line:

@@ -141,9 +141,24 @@ def test_a_report_goes_into_a_folder_that_is_made_and_what_cannot_be_written_is_
     assert "Traceback" not in refused.stderr
 
 
-@pytest.mark.parametrize(
-    "words", ["run", "check", "profile", "fix", "compare", "show torch", "compare-captures", "cache export kernels.zip"]
-)
+COMMANDS = ["run", "check", "profile", "fix", "compare", "show torch", "compare-captures", "cache export kernels.zip"]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_file_that_is_not_there_is_told_once_with_what_the_command_takes(tmp_path, monkeypatch, capfd, words):
+    from dynascope.command.command_line import main
+
+    monkeypatch.chdir(tmp_path)
+    target = "no.py::f" if words == "compare-captures" else "no.py"
+    assert main([*words.split(), target]) == 2
+    said = capfd.readouterr()
+    assert said.err.count("There is no file `no.py`. Name a Python file: dynascope") == 1 and not said.out
+    usage = said.err.rpartition("dynascope ")[2]
+    assert usage.startswith(" ".join(words.split()[: 2 if words.startswith("cache") else 1])), usage
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", COMMANDS)
 def test_a_notebook_is_told_what_to_do_instead(tmp_path, words):
     """Python says of it that `null` is not defined."""
     (tmp_path / "cells.ipynb").write_text('{"cells": [], "metadata": null}')

@@ -1,5 +1,4 @@
 // Eight programs as people write them: each runs, its facts stand on its own lines, and nothing is said to be wrong that is not.
-import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import * as path from 'node:path';
@@ -48,13 +47,14 @@ describe('eight programs', () => {
         await window.problem(text).waitFor();
       }
       await window.screenshot(`eight-${file.replace('.py', '')}-problems`);
-      assert.equal(await editor.locator('.squiggly-error').count(), 0);
+      await window.counts(editor.locator('.squiggly-error'), 0, 'nothing is an error');
       if (calm) {
         // Compiled with gradients and without them, as it should be.
         await editor.locator('.squiggly-hint').first().waitFor();
-        assert.equal(await editor.locator('.squiggly-info').count(), 0);
+        await window.counts(editor.locator('.squiggly-info'), 0, 'nothing is worth a look');
       }
-      assert.equal((await editor.locator('.squiggly-warning').count()) > 0, warnings.length > 0, 'warnings are where there are any');
+      const expected = count => count > 0 === warnings.length > 0;
+      await window.counts(editor.locator('.squiggly-warning'), expected, 'warnings are where there are any');
       await window.command('View: Toggle Panel Visibility');
     });
   }

@@ -1,22 +1,22 @@
 // A notebook whose kernel ran cells under %%dynascope: the cells have what files have.
-import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import * as path from 'node:path';
 import { before, describe } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { walkIn } from './rig/walk.mjs';
 
 const RUN_CELLS = fileURLToPath(new URL('./rig/run_cells.py', import.meta.url));
 
 describe('cells of a notebook', () => {
-  const own = walkIn('notebooks');
+  const own = walkIn('notebooks', {}, async folder => {
+    const env = { ...process.env, PYTHONPATH: fileURLToPath(new URL('../../engine', import.meta.url)) };
+    await promisify(execFile)(process.env.DYNASCOPE_PYTHON, [RUN_CELLS, path.join(folder, 'train.ipynb')], { env });
+  });
   const { step } = own;
   let window;
   before(() => {
     window = own.window;
-    const engine = fileURLToPath(new URL('../../engine', import.meta.url));
-    const env = { ...process.env, PYTHONPATH: engine };
-    execFileSync(process.env.DYNASCOPE_PYTHON, [RUN_CELLS, path.join(own.folder, 'train.ipynb')], { env });
   });
   const cell = text => window.page.locator('.cell-editor-part', { hasText: text });
   const lens = (text, title) => cell(text).locator('.codelens-decoration a', { hasText: title });
@@ -27,7 +27,7 @@ describe('cells of a notebook', () => {
     await cell('def loss_of').waitFor();
     await lens('def loss_of', /2 graphs · 1 break/).first().waitFor();
     await lens('class Gate', /inlined into loss_of|1 graph/).first().waitFor();
-    assert.equal(await window.page.locator('.codelens-decoration a', { hasText: /stale|compile and run/ }).count(), 0);
+    await window.counts(window.page.locator('.codelens-decoration a', { hasText: /stale|compile and run/ }), 0, 'nothing is stale');
     await window.screenshot('notebook-1-lenses');
   });
 
@@ -38,12 +38,14 @@ describe('cells of a notebook', () => {
     await window.screenshot('notebook-2-hover');
   });
 
-  step('a lens opens the kernel', async () => {
+  step('a lens opens the kernel, whose lines lead back into the cells', async () => {
     await window.page.keyboard.press('Escape');
     await lens('def loss_of', 'show compiled kernel').first().click();
     await window.generated().locator('.view-line', { hasText: 'void' }).first().waitFor();
     await window.screenshot('notebook-3-kernel');
-    await window.closeGenerated();
+    await window.generated().locator('.detected-link', { hasText: /cell/ }).first().click({ modifiers: ['Control'] });
+    await window.page.locator('.cell-editor-part .cdr, .cell-editor-part .view-overlays .current-line').first().waitFor();
+    await window.command('View: Close Editors in Other Groups');
   });
 
   step('the summary calls cells by their numbers, and leads into them', async () => {

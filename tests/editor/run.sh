@@ -3,7 +3,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-DYNASCOPE_VSIX=$(realpath "$1")
+vsix=$(realpath "$1")
 DYNASCOPE_PYTHON=$(command -v "$3")
 
 browser=
@@ -17,7 +17,9 @@ fi
 
 "$here/rig/setup.sh" "$2"
 DYNASCOPE_RIG=$(cd "$2" && pwd)
-export CHROMIUM="$browser" DYNASCOPE_VSIX DYNASCOPE_PYTHON DYNASCOPE_RIG
+DYNASCOPE_INSTALLED=$PWD/.build/editor-tests/installed
+export CHROMIUM="$browser" DYNASCOPE_INSTALLED DYNASCOPE_PYTHON DYNASCOPE_RIG
+"$DYNASCOPE_RIG/node_modules/.bin/node" "$here/rig/install.mjs" "$DYNASCOPE_RIG" "$vsix" "$DYNASCOPE_INSTALLED"
 # With DYNASCOPE_TESTS=today, as the gate runs: the main test, and every second of the others, those left out the next day.
 set -- "$here"/*.test.mjs
 if [ "${DYNASCOPE_TESTS:-}" = today ]; then

@@ -414,10 +414,24 @@ def test_the_number_that_decides_is_a_tensor_again(program, prover):
     assert "torch.where(x.mean().double() < 0.1, x + 1, x)" in text
 
 
-def test_a_number_that_decides_beside_another_is_a_tensor_in_both(program, prover):
-    body = "    n = x.norm().item()\n    if n > 1 and not n > 9:\n        x = x / n\n    return x\n"
-    (text,) = mend(program(f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\nf(torch.zeros(3))\n"), prover).texts.values()
-    assert "torch.logical_and(" in text and text.count("torch.tensor(n, dtype=torch.float64)") >= 2
+@pytest.mark.parametrize(
+    "condition, chosen, result, taken, asked",
+    [
+        # Fewer bits than Python's answer alike, and nothing else is asked.
+        ("n > 1 and n < 9", "x * 2", "x", "n = x.norm()\n", "torch.logical_and(n > 1, n < 9)"),
+        ("n > 0.1 and n < 9", "x * 2", "x", "n = x.norm().double()\n", "torch.logical_and(n > 0.1, n < 9)"),
+        ("1 < n < 9", "x * 2", "x", "n = x.norm()\n", "torch.logical_and(1 < n, n < 9)"),
+        # The number led no gradient.
+        ("n > 1 and not n > 9", "x / n", "x", "n = x.norm().detach().double()\n", "torch.logical_and(n > 1, torch.logical_not(n > 9))"),
+        # It goes elsewhere too, as a number.
+        ("n > 1 and n < 9", "x * 2", "x, n", "n = x.norm().item()\n", "torch.tensor(n, dtype=torch.float64) > 1"),
+    ],
+)
+def test_a_number_that_only_decides_stays_a_tensor(program, prover, condition, chosen, result, taken, asked):
+    body = f"    n = x.norm().item()\n    if {condition}:\n        x = {chosen}\n    y = x + 1\n    return y * {result}\n"
+    text = f"{HEAD}def f(x):\n{body}\n\nf(torch.ones(3))\nf(torch.zeros(3))\n"
+    (text,) = mend(program(text), prover).texts.values()
+    assert taken in text and asked in " ".join(text.split()).replace("( ", "(").replace(", )", ")"), text
 
 
 def test_comments_stay_and_lines_stay_short(program, prover):

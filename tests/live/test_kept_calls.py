@@ -64,12 +64,12 @@ class Kept:
                 self.greetings.append(json.loads(data))
                 self.calls += [socket.socket(fileno=descriptor) for descriptor in descriptors]
 
-    def asked(self, *changes, call=0):
+    def asked(self, *changes, call=0, **more):
         new = self.text
         for old, replacement in changes:
             assert old in new
             new = new.replace(old, replacement)
-        self.calls[call].sendall(json.dumps({"id": 1, "texts": {self.path: [self.text, new]}}).encode() + b"\n")
+        self.calls[call].sendall(json.dumps({"id": 1, "texts": {self.path: [self.text, new]}, **more}).encode() + b"\n")
         with self.calls[call].makefile("rb") as lines:
             return json.loads(next(line for line in lines if line.strip()))
 
@@ -128,6 +128,58 @@ def test_what_only_a_run_can_say(kept):
     answer = kept.asked(("def step(x, n)", "def step(x, n, m)"))
     assert "`m` is a new parameter" in answer["trouble"]
     assert "is not there any more" in kept.asked(("def step(x", "def other(x"))["trouble"]
+
+
+RAISES = """
+def guarded(x):
+    try:
+        return x * MISSING
+    except NameError:
+        return x
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, line, said",
+    [
+        ("helper(x)\n", "helper(x) @ x\n", 14, "`helper(x) @ x` raises with these arguments: a and b must have same reduction dim"),
+        ("helper(x)\n", "halper(x)\n", 14, "`halper` raises NameError: name 'halper' is not defined."),
+        ("x * SCALE", "x.scaled(SCALE)", 9, "raises AttributeError: 'Tensor' object has no attribute 'scaled'."),
+        ("helper(x)\n", "[helper(x)][n]\n", 14, "raises IndexError: list index out of range."),
+    ],
+)
+def test_what_plain_python_raises_is_an_error_where_it_is_typed(kept, old, new, line, said):
+    reasons = [entry["reason"] for function in kept.asked((old, new))["report"]["functions"] for entry in function["entries"]]
+    (reason,) = [each for each in reasons if each is not None]
+    assert reason["severity"] == "error" and said in reason["message"] and reason["span"]["line"] == line, reason
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        # On one side of a branch: no call is known to come there.
+        ("y = y + n", "y = y @ y", "`y @ y` raises with these arguments"),
+        # That is what it is for.
+        ("y = helper(x)", "raise NotImplementedError", "and nothing in the captured part catches it."),
+        ("@torch.compile\ndef step(x, n):\n    y = helper(x)", f"{RAISES}@torch.compile\ndef step(x, n):\n    y = guarded(x)",
+         "`MISSING` raises NameError, which Python hands to the `except` around it."),
+    ],
+)  # fmt: skip
+def test_what_may_be_meant_to_raise_is_none(kept, old, new, said):
+    reasons = [entry["reason"] for function in kept.asked((old, new))["report"]["functions"] for entry in function["entries"]]
+    assert any(said in each["message"] for each in reasons if each is not None), reasons
+    assert not [each for each in reasons if each is not None and each["severity"] == "error"]
+
+
+def test_an_answer_has_its_time_and_its_memory(kept):
+    began = time.monotonic()
+    answer = kept.asked(("    y = helper(x)\n", "    y = helper(x)\n    while True:\n        y = y + 1\n"), seconds=1)
+    assert answer == {"id": 1, "trouble": "This takes more than 1 s without a run."} and time.monotonic() - began < 10
+    answer = kept.asked(("    y = helper(x)\n", "    y = helper(x)\n    z = [0] * 10**10\n"), seconds=60)
+    assert "known-after-a-run" in [note["code"] for note in answer["report"]["notes"]]
+    assert not kept.asked().get("trouble")
 
 
 def test_a_text_that_is_no_python(kept):

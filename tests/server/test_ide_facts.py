@@ -277,12 +277,12 @@ class TestDocuments:
 
     def test_links_stand_on_the_place_s_name(self, report):
         document = build(report, "k0/softmax.cpp")
-        (link,) = links(document)
+        (link,) = links(document, {})
         assert document.text.split("\n")[link.line - 1][link.start : link.end] == "model.py:9"
 
     def test_links_beyond_the_text_are_left_out(self, report):
         kernel = dataclasses.replace(report.kernels[0], links=(facts.LineLink(99, Span(PATH, 1)),))
-        assert list(links(build(dataclasses.replace(report, kernels=(kernel,)), "k0/softmax.cpp"))) == []
+        assert list(links(build(dataclasses.replace(report, kernels=(kernel,)), "k0/softmax.cpp"), {})) == []
 
     @pytest.mark.parametrize("what", ["k9/x.cpp", "f9/kernels.cpp", "g0/none.py", "f0.e9/guards.md", "nothing"])
     def test_what_is_not_there(self, report, what):

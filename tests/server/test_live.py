@@ -117,6 +117,61 @@ async def test_what_only_a_run_can_say(editor):
     assert "stale: run again" in await titles(editor, path)
 
 
+async def test_what_raises_is_an_error_on_its_line_until_it_is_mended(editor):
+    await start(editor)
+    path = await ran(editor)
+    editor.edit(path, PROGRAM.replace("y + 1", "y @ y"))
+    (error,) = await editor.until(lambda: [d for d in editor.diagnostics(path) if d.code == "torch-call-fails"])
+    assert (error.severity, error.range.start.line + 1) == (types.DiagnosticSeverity.Error, 22)
+    assert error.message.startswith("`y @ y` raises")
+    editor.edit(path, PROGRAM.replace("y + 1", "y @ y.T"), 3)
+    await editor.until(lambda: not said(editor, path))
+    assert (editor.folder / "runs").read_text() == "run "
+
+
+async def test_of_a_function_that_is_deleted_nothing_is_said(editor):
+    await start(editor)
+    text = PROGRAM.replace("    return x * 3\n", "    if x.sum() > 0:\n        x = x + 1\n    return x * 3\n")
+    path = await ran(editor, text)
+    await editor.until(lambda: said(editor, path))
+    start_of, end = text.index("@torch.compile\ndef other"), text.index("step(torch.ones")
+    editor.edit(path, text[:start_of] + text[end:])
+    await editor.until(lambda: editor.seen_states()[-1].get("live"))
+    assert not said(editor, path)  # diagnostics go before the state
+    assert editor.seen_states()[-1]["graphs"] == 1
+    nodes = (await editor.request("dynascope/tree", {"uri": path.as_uri()}))["nodes"]
+    assert [node["label"] for node in nodes] == ["step"]
+    editor.edit(path, text, 3)
+    await editor.until(lambda: said(editor, path))
+
+
+async def test_a_file_of_a_package_runs_as_a_module_and_is_followed(editor):
+    await start(editor)
+    package = editor.folder / "src" / "package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "blocks.py").write_text("import torch\n\n\ndef halved(x):\n    return torch.relu(x) / 2\n")
+    path = package / "main.py"
+    step = "@torch.compile\ndef step(x):\n    return halved(x) + 1\n"
+    text = f"import torch\nfrom .blocks import halved\n\n\n{step}\n\nstep(torch.ones(3, 4))\n"
+    path.write_text(text)
+    editor.open(path)
+    end = await editor.run(path)
+    assert (end["state"], end["exitCode"], end["graphs"]) == ("exited", 0, 1), (end, editor.printed("stderr"))
+    assert any(title.startswith("1 graph") for title in await titles(editor, path))
+    editor.edit(path, text.replace("+ 1", "@ x"))
+    await editor.until(lambda: ("torch-call-fails", 7) in said(editor, path))
+    await editor.until(lambda: editor.seen_states()[-1]["warnings"] == 1)
+
+
+async def test_a_program_that_goes_on_after_it_was_compiled_is_said_to_run(editor):
+    await start(editor)
+    run = asyncio.create_task(ran(editor, f"{PROGRAM}import os\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"))
+    await editor.until(lambda: any(s["message"] == "running model.py" and s["graphs"] for s in editor.seen_states()[-1:]))
+    (editor.folder / "go").touch()
+    await run
+
+
 async def test_an_edit_while_the_program_runs_is_followed_when_it_ends(editor):
     await start(editor)
     gate = "while not os.path.exists('go'):\n    time.sleep(0.02)\n"

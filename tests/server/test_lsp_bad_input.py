@@ -177,7 +177,7 @@ async def test_the_progress_bar_cancels(editor):
     handle = await editor.command("dynascope.compileAndRun", path.as_uri())
     token = await editor.until(lambda: next((t for t, r in editor.client.progress_reports.items() if r), None))
     await editor.until(
-        lambda: any("build · forward" in (r.message or "") for r in editor.client.progress_reports[token])
+        lambda: any("running model.py" in (r.message or "") for r in editor.client.progress_reports[token])
     )
     editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
     assert (await editor.ending(handle["run"]))["cancelled"]

@@ -60,7 +60,7 @@ def test_cells_without_a_name_are_found_by_their_text():
 def test_cells_are_called_by_their_numbers():
     path = "/home/me/train.ipynb#W0sZmlsZQ=="
     files = "cell_12.py", "/tmp/ipykernel_1/2.py", "/tmp/ipykernel_1/1795961393.py"
-    assert [cell_name(file, path) for file in files] == ["cell 12", "cell 2", "a cell of train.ipynb"]
+    assert [cell_name(file, path).called for file in files] == ["cell 12", "cell 2", "a cell of train.ipynb"]
 
 
 def test_what_ipython_reads_itself_is_no_python():
@@ -106,6 +106,27 @@ async def test_facts_of_an_earlier_cell_are_shown_there(editor, tmp_path):
     editor.client.protocol.notify("dynascope/cellReport", note(stored(tmp_path, kernels), texts=texts))
     await editor.until(lambda: "data-dependent-branch" in [found.code for found in editor.diagnostics(defined)])
     assert any("1 graph" in lens.command.title for lens in await editor.lenses(defined))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_kernel_of_a_cell_leads_into_the_cell(editor, tmp_path):
+    """Its text was written with the kernel's name for the cell."""
+    await editor.start()
+    CELL.open(editor)
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(to_json(reports.report("cell_3.py"))).replace("model.py:9", "cell_3.py:9"))
+    editor.client.protocol.notify("dynascope/cellReport", note(path))
+    await editor.until(lambda: editor.diagnostics(CELL))
+    kernel = (await editor.command("dynascope.showKernel", CELL.uri, {"function": "forward"}))["uri"]
+    text = (await editor.request("dynascope/document", {"uri": kernel}))["text"]
+    assert "// cell 3, line 9\n" in text and "cell_3.py" not in text
+    found = await editor.client.text_document_document_link_async(types.DocumentLinkParams(types.TextDocumentIdentifier(kernel)))
+    (link,) = found
+    assert link.target == f"{CELL.uri}#L9" or link.target.endswith("#L9"), link.target
+    row = text.splitlines()[link.range.start.line]
+    assert row[link.range.start.character : link.range.end.character] == "cell 3, line 9"
+    (beside,) = (await editor.request("dynascope/links", {"uri": kernel}))["links"]
+    assert (beside["uri"], beside["place"]) == (CELL.uri, 8)
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -14,6 +14,8 @@ from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
 from dynascope_server.events import Ended, ProblemMet, ReportWritten, Stage, read_event
 from dynascope_server.ide.addresses import Address
+from dynascope_server.ide.definitions import gone
+from dynascope_server.ide.modules import Module, module_of
 from dynascope_server.interpreter import find_interpreter, program_environment
 from dynascope_server.lsp.positions import Area, area_of_line, area_of_span, column_of_bytes
 from dynascope_server.output import OutputBuffer
@@ -293,3 +295,52 @@ def test_descendants_are_found_by_parent():
             time.sleep(0.05)
         process.stdin.close()
     assert len(found) == 1
+
+
+class TestModules:
+    """Files that Python runs only with `-m`."""
+
+    @pytest.fixture
+    def package(self, tmp_path):
+        inner = tmp_path / "src" / "pkg" / "inner"
+        inner.mkdir(parents=True)
+        for folder in (inner, inner.parent):
+            (folder / "__init__.py").touch()
+        return inner
+
+    def test_a_relative_import_makes_one(self, package):
+        text = "import os\nfrom . import blocks\n"
+        root = str(package.parent.parent)
+        assert module_of(str(package / "main.py"), text) == Module("pkg.inner.main", root)
+        assert module_of(str(package.parent / "__main__.py"), text) == Module("pkg", root)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "import os\n",
+            "from pkg import blocks\n",
+            "try:\n    from . import blocks\nexcept ImportError:\n    import blocks\n",
+            "def main():\n    from . import blocks\n",
+            "from . import (\n",
+        ],
+    )
+    def test_others_run_by_their_names(self, package, text):
+        assert module_of(str(package / "main.py"), text) is None
+
+    def test_without_a_package_there_is_none(self, package):
+        assert module_of(str(package.parent.parent / "main.py"), "from . import blocks\n") is None
+        assert module_of(str(package / "my-main.py"), "from . import blocks\n") is None
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("class Net:\n    def forward(self): ...\ndef outer():\n    def step(): ...\n", ""),
+        ("if True:\n    class Net:\n        def forward(self): ...\n", "outer.<locals>.step outer.<locals>.<lambda>"),
+        ("def outer(): ...\ndef forward(): ...\n", "Net.forward outer.<locals>.step"),
+        ("def outer(:\n", ""),
+    ],
+)
+def test_functions_that_an_edit_has_taken_out(text, expected):
+    names = ("Net.forward", "outer.<locals>.step", "outer.<locals>.<lambda>", "<lambda>")
+    assert gone({name: name for name in names}, text) == set(expected.split())

@@ -38,6 +38,28 @@ async def test_functions_breaks_graphs_kernels_and_guards(report):
     assert any(node.icon == "shield" and node.children for node in nodes)
 
 
+async def test_after_a_profile_the_dearest_comes_first(report):
+    """By the time of the run, in kernels and library calls, also where a graph could not be run beside eager."""
+    forward, graph, kernel = report.functions[0], report.graphs[0], report.kernels[0]
+    cheap, dear = facts.CostFact(10, 1e-3), facts.CostFact(2, 9e-3)
+    entry = replace(forward.entries[0], graph="g7")
+    extern = facts.ExternFact("aten.mm", "forward", None, cost=facts.CostFact(1, 10e-3))
+    report = replace(
+        report,
+        functions=(forward, replace(forward, identifier="f7", name="later", entries=(entry,))),
+        graphs=(graph, replace(graph, identifier="g7", kernels=("k7", "k8"), externs=(extern,))),
+        kernels=(
+            replace(kernel, cost=dear),
+            replace(kernel, identifier="k7", graph="g7", cost=cheap),
+            replace(kernel, identifier="k8", graph="g7", cost=dear),
+        ),
+    )
+    first, second = tree(view_of(report))
+    assert [first.label, second.label] == ["later", "forward"]
+    assert "20 ms (69%)" in first.description and "9 ms (31%)" in second.description
+    assert [node.label for node in every(first.children) if node.icon == "symbol-method"] == ["k8 softmax", "k7 softmax"]
+
+
 async def test_a_graph_made_in_parts_has_each_stage_once(report):
     """With the texts of all parts below each other, and their lines linked."""
     graph = report.graphs[0]

@@ -70,6 +70,8 @@ class RaiseExit:
     reason: Reason
     span: Span
     stack: UserStack
+    is_caught: bool = False
+    """There is a handler in the captured part, which Python runs too."""
 
 
 Exit = Return | BreakExit | RaiseExit

@@ -320,10 +320,17 @@ class Machine:
 
     # Exceptions of the program
 
+    def ends_with(self, raised: Raised) -> ProgramRaises:
+        """Why capture ends where nothing catches it."""
+        value, words = raised.value, ""
+        if isinstance(value, InstanceValue) and len(value.arguments) == 1 and isinstance(value.arguments[0], ConstantValue):
+            words = str(value.arguments[0].value) if value.cls.__module__ == "builtins" else ""
+        return ProgramRaises(value.python_type.__name__, self.expression(), words)
+
     def unwind(self, raised: Raised, base: int) -> None:
         """Goes to the handler of the program's exception; raises on where there is none above `base`."""
         if not self.is_caught():
-            raise Break(ProgramRaises(raised.value.python_type.__name__, self.expression())) from None
+            raise Break(self.ends_with(raised)) from None
         while len(self.frames) > base:
             frame = self.frames[-1]
             note_passage(self.journal, raised, frame)

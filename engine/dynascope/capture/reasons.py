@@ -184,14 +184,22 @@ class ProgramRaises(Reason):
     severity: ClassVar[str] = "information"
     exception: str
     expression: str
+    words: str = ""
+    """The exception's own, where they are known."""
+    is_caught: bool = False
+    """There is a handler around it."""
 
     def message(self) -> str:
-        return f"`{self._what()}` raises {self.exception}, and nothing in the captured part catches it."
+        if self.is_caught:
+            return f"`{self.what()}` raises {self.exception}, which Python hands to the `except` around it."
+        return f"`{self.what()}` raises {self.exception}, and nothing in the captured part catches it."
 
     def remedy(self) -> str:
-        return f"Nothing, where the {self.exception} is meant; the part before `{self._what()}` runs compiled."
+        if self.is_caught:
+            return "From here on Python runs the function. To have the rest compiled, ask in a way that raises nothing."
+        return f"Nothing, where that is meant; the part before `{self.what()}` runs compiled."
 
-    def _what(self) -> str:
+    def what(self) -> str:
         """The end of an `except` has no place of its own, but the function's first line."""
         defined = DEFINITION.match(self.expression)
         return self.expression if defined is None else defined[1]

@@ -91,6 +91,7 @@ from dynascope.capture.exits import (
 from dynascope.capture.frames import Frame, Program
 from dynascope.capture.graph import CapturedGraph
 from dynascope.capture.histories import leads_into
+from dynascope.capture.library_checks import is_caught
 from dynascope.capture.lifetimes import without_the_unread
 from dynascope.capture.machine import Machine
 from dynascope.capture.outside_generators import check_finished
@@ -311,7 +312,7 @@ class Session:
         except Break as signal:
             return self.stopped(self.ended_by(signal.reason))
         except Raised as raised:
-            return self.refused(self.ended_by(ProgramRaises(raised.value.python_type.__name__, machine.expression())))
+            return self.refused(self.ended_by(machine.ends_with(raised)))
         except Refusal as refusal:
             return self.refused(refusal.reason)
         except Exception as error:
@@ -418,6 +419,7 @@ class Session:
 
     def broken_at(self, depth: int, reason: Reason, span: Span, stack: UserStack) -> Captured:
         machine = self.machine
+        may_be_caught = is_caught(machine)
         frame = machine.frames[depth - 1]
         if frame.checkpoint.position != frame.position:
             raise StepRefused(UnsupportedInstruction(frame.instruction.operation, span.text()))
@@ -437,8 +439,11 @@ class Session:
             states = (*states[:-1], replace(states[-1], gives_data=True))
         for at, state in enumerate(states):
             StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
-        kind = RaiseExit if isinstance(reason, (ProgramRaises, TorchCallFails)) else BreakExit
-        return self.finished(kind(reason, span, stack), None, states)
+        if isinstance(reason, ProgramRaises):
+            reason = replace(reason, is_caught=may_be_caught)
+        if isinstance(reason, (ProgramRaises, TorchCallFails)):
+            return self.finished(RaiseExit(reason, span, stack, may_be_caught), None, states)
+        return self.finished(BreakExit(reason, span, stack), None, states)
 
     def varying(self, frame: Frame) -> dict[str, tuple[int, ...] | None]:
         """The locals that are known to be others at other calls."""

@@ -69,16 +69,17 @@ def empty(_: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """The program's own code where one is run and fails."""
-    from dynascope.command.reasons import no_program
-    from dynascope.command.run import run
+    from dynascope.command.named_program import cannot_be_run
+    from dynascope.command.run import run_program
     from dynascope.kernel_archive.moving import export as write
+    from dynascope.report.events import EventStream
 
     folder, code, since = cache_folder(), 0, None
     if options.file is not None:
-        if not options.module and no_program(options.file, "", True) is not None:
-            return run(options)  # which says why: an empty file would be taken for what the program uses
+        if not options.module and cannot_be_run(options.file, "cache export ARCHIVE FILE [ARGS]", takes_folders=True):
+            return USAGE
         since = _now_on_disk(folder)
-        code = run(options)
+        code = run_program(options, EventStream(None))
     try:
         exported = write(Path(options.archive), folder, since)
     except OSError as error:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.backends import KNOWN, UnknownBackend, backend_states, find_backend
+from dynascope.command.named_program import USAGE, cannot_be_run
 from dynascope.command.ranks import children_folder
-from dynascope.command.reasons import no_program
 from dynascope.command.run import can_be_written, execute_apart
 from dynascope.dataclass import dataclass
 from dynascope.report.facts import CompileReport
@@ -32,7 +32,6 @@ from dynascope.report.tables import table, width_of, wrapped
 from dynascope.report.terminal import is_shown
 
 DIFFERS = 1
-USAGE = 2
 HEAD = ("backend", "results", "first call", "warm call", "memory", "graphs", "breaks", "kernels")
 EAGER = "eager"
 MOST_IN_A_CELL = 15
@@ -80,9 +79,7 @@ def backends(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """0 where every backend gives eager's results, 1 where one does not."""
-    obstacle = no_program(options.file, "compare FILE [ARGS]")
-    if obstacle is not None:
-        print(f"dynascope: {obstacle.message()} {obstacle.remedy()}", file=sys.stderr)
+    if cannot_be_run(options.file, "compare FILE [ARGS]"):
         return USAGE
     if not can_be_written(options.json):
         return USAGE
@@ -110,10 +107,10 @@ def compare(options: argparse.Namespace) -> int:
 def compare_captures(options: argparse.Namespace) -> int:
     """`dynascope compare-captures FILE::FUNCTION`: in a process of its own, which compiles nothing before."""
     file, _, function = options.target.partition("::")
-    obstacle = no_program(file, "compare-captures FILE::FUNCTION")
-    if obstacle is not None or not function:
-        words = f"{obstacle.message()} {obstacle.remedy()}" if obstacle else "compare-captures takes FILE::FUNCTION; there is no function"
-        print(f"dynascope: {words}", file=sys.stderr)
+    if cannot_be_run(file, "compare-captures FILE::FUNCTION"):
+        return USAGE
+    if not function:
+        print("dynascope: compare-captures takes FILE::FUNCTION; there is no function", file=sys.stderr)
         return USAGE
     form = [options.output_format, str(width_of(sys.stdout))]
     command = [sys.executable, "-m", "dynascope.captures", *form, function, file, *options.arguments]

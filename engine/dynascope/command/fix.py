@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dynascope.command.reasons import no_program
+from dynascope.command.named_program import USAGE, cannot_be_run
 from dynascope.fixes.edits import line_before
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
 from dynascope.proving.mending import Mended, ProvedFix, mend, text_of
@@ -25,16 +25,14 @@ from dynascope.report.json_format import to_json
 from dynascope.report.tables import width_of, wrapped
 from dynascope.report.user_files import shown_path
 
-USAGE = 2
 FAILED = 1
 INTERRUPTED = 130
 
 
 def fix(options: argparse.Namespace) -> int:
     """0, also where nothing is to be mended; 1 where the program could not be looked at."""
-    reason = no_program(options.file, "fix FILE [ARGS]")
-    if reason is not None:
-        return _complain(f"{reason.message()} {reason.remedy()}", USAGE)
+    if cannot_be_run(options.file, "fix FILE [ARGS]"):
+        return USAGE
     if not is_served():
         return _complain("fixes are proved in processes that fork, which this system does not have.", FAILED)
     program = Program(os.path.abspath(options.file), tuple(options.arguments), options.device)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dynascope.dataclass import dataclass
 from dynascope.report.reason import Reason
 
@@ -36,15 +34,6 @@ class IsNotebook(Reason):
             "In the notebook: `%load_ext dynascope` once, then `%%dynascope` as the first line of a cell. "
             f"As a program, where it has no magics: `jupyter nbconvert --to script {self.file}`, and name the .py file that it writes."
         )
-
-
-def no_program(file: str, usage: str, takes_folders: bool = False) -> Reason | None:
-    """Why Python cannot run it, of what is seen before it is tried."""
-    path = Path(file)
-    if not path.is_file():
-        is_one = takes_folders and (path / "__main__.py").is_file()
-        return None if is_one else MissingFile(file, usage)
-    return IsNotebook(file) if path.suffix == ".ipynb" and path.read_bytes().lstrip().startswith(b"{") else None
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dynascope.command.named_program import USAGE, cannot_be_run
 from dynascope.command.output import failure, write_output
 from dynascope.command.program import environment
 from dynascope.command.ranks import Ranks, gather
-from dynascope.command.reasons import CrashedProgram, TimedOut, no_program
+from dynascope.command.reasons import CrashedProgram, TimedOut
 from dynascope.reasons import BrokenTorch, MissingTorch, WrongPython, WrongTorch
 from dynascope.report.events import EventStream
 from dynascope.report.facts import CompileReport
@@ -28,7 +29,6 @@ from dynascope.report_folders import new_report_path
 
 UNMET = frozenset(reason.code for reason in (BrokenTorch, MissingTorch, WrongPython, WrongTorch))
 TIMED_OUT = 124
-USAGE = 2
 FAILED = 1
 OWN_OPTIONS = frozenset({"--device", "--dynamic", "--fullgraph", "--backend", "--no-cache", "--guards", "--annotate", "--quiet"}) | {
     "--times", "--json", "--output-format", "--output", "--fail-on", "--timeout"
@@ -41,10 +41,13 @@ FORWARDED = tuple(
 def run(options: argparse.Namespace) -> int:
     """Run the file; the exit code is the program's own (124 after a time-out, 2 for a missing file)."""
     events = EventStream(options.events_fd)
-    obstacle = None if getattr(options, "module", False) else no_program(options.file, f"{options.command} FILE [ARGS]", True)
-    if obstacle is not None:
-        _complain(obstacle, events)
+    if not options.module and cannot_be_run(options.file, "run FILE [ARGS]", True, events):
         return USAGE
+    return run_program(options, events)
+
+
+def run_program(options: argparse.Namespace, events: EventStream) -> int:
+    """The same of a file that is known to be there."""
     if not all(map(can_be_written, (options.output, options.json))):
         return USAGE
     path = _fresh_report_path(options)
@@ -68,9 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def run_for_report(options: argparse.Namespace) -> tuple[int, CompileReport | None]:
     """Run the file for those who print something else of its report: the exit code, and the report if there is one. What is missing
     was said."""
-    obstacle = no_program(options.file, f"{options.command} FILE [ARGS]")
-    if obstacle is not None:
-        _complain(obstacle, EventStream(None))
+    if cannot_be_run(options.file, f"{options.command} FILE [ARGS]"):
         return USAGE, None
     if not can_be_written(options.json):
         return USAGE, None

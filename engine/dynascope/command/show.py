@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dynascope.command.reasons import no_program
+from dynascope.command.named_program import USAGE, cannot_be_run
 from dynascope.command.run import execute_apart
 from dynascope.report.facts import CompileReport
 from dynascope.report.stages import LEVELS, followed_inside, is_named, one_text, stage_texts
@@ -16,7 +16,6 @@ from dynascope.report.store import ReportUnreadable, read_report
 OPERATORS = "operators"
 """No stage of a program: what becomes of each of torch's operators."""
 NOTHING_FOUND = 1
-USAGE = 2
 DEFAULT = "dynascope"
 
 
@@ -28,9 +27,7 @@ def show(options: argparse.Namespace) -> int:
         print(f"dynascope: show {options.stage} needs a FILE: dynascope show {options.stage} FILE[::FUNCTION].", file=sys.stderr)
         return USAGE
     file, _, function = options.target.partition("::")
-    obstacle = no_program(file, "show STAGE FILE[::FUNCTION]")
-    if obstacle is not None:
-        print(f"dynascope: {obstacle.message()} {obstacle.remedy()}", file=sys.stderr)
+    if cannot_be_run(file, "show STAGE FILE[::FUNCTION]"):
         return USAGE
     options.file, options.timeout, options.events_fd = file, None, None
     options.levels, options.trace = options.stage in LEVELS, options.stage == "trace"

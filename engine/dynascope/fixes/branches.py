@@ -199,6 +199,10 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             # Of a tensor; where it is another container the results are others.
             found = ast.Call(ast.Attribute(ast.Compare(tensor, [ast.Eq()], [item]), "any"), [], [])
             return found if isinstance(operator, ast.In) else _call(torch, "logical_not", found)
+        case ast.Compare(left=left, ops=[first, *operators], comparators=[middle, *others]) if others and is_asked_twice(middle):
+            # Of a tensor Python would ask the first of two comparisons for its truth.
+            rest = ast.Compare(middle, operators, others)
+            return truth(ast.BoolOp(ast.And(), [ast.Compare(left, [first], [middle]), rest]), torch)
         case ast.Compare(left=left, ops=operators, comparators=others):
             return ast.Compare(_as_tensor(left), operators, [*map(_as_tensor, others)])
         case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
@@ -224,6 +228,11 @@ def truth(test: ast.expr, torch: str) -> ast.expr:
             return truth(argument, torch)
         case _:
             return ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
+
+
+def is_asked_twice(node: ast.expr) -> bool:
+    """What gives the same both times."""
+    return isinstance(node, ast.Constant) or bool(dotted(node))
 
 
 def condition_of(source: Source, asking: ast.If | ast.IfExp) -> ast.expr:

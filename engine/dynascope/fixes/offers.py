@@ -21,6 +21,7 @@ from dynascope.fixes import (
     kept_numbers,
     loops,
     number_results,
+    numbers_left,
     numpy_twins,
     outside,
     own_operators,
@@ -42,6 +43,7 @@ from dynascope.report.user_files import same_file
 
 NUMPY: tuple[Kind, ...] = (numpy_twins.with_torch, numpy_twins.array_with_torch, numpy_twins.function_with_torch)
 CHOICES: tuple[Kind, ...] = (branches.chosen_values, branches.chosen_result, branches.chosen_expression)
+LEFT: tuple[Kind, ...] = tuple(numbers_left.numbers_left(kind, is_detached) for is_detached in (False, True) for kind in CHOICES)
 COLLECTED: tuple[Kind, ...] = (
     collected.given_in_any_case,
     safe_operands.safely(collected.given_in_any_case),
@@ -66,6 +68,8 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         assertions.asserted_in_graph,
         # What the text says is a number stays one.
         kept_numbers.chosen_numbers,
+        *LEFT,
+        *map(safe_operands.safely, LEFT),
         *CHOICES,
         *(safe_operands.safely(kind) for kind in CHOICES),
         *(asked_apart.asked_apart(kind) for kind in (kept_numbers.chosen_numbers, *CHOICES)),

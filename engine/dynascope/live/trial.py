@@ -6,6 +6,7 @@ It happens in a process that ends with the answer, so functions, globals and tor
 from __future__ import annotations
 
 import linecache
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,15 +15,22 @@ from typing import Any
 from dynascope import callers, looking, pipeline, recording
 from dynascope.capture import BreakExit, Captured, CodeRegion, RaiseExit, Refused
 from dynascope.capture.layers import renew_places
+from dynascope.capture.reasons import ProgramRaises, TorchCallFails
 from dynascope.frame import hook
 from dynascope.live.moves import Moves
+from dynascope.live.reasons import CallFailsAsEdited, RaisesAsEdited
 from dynascope.live.renewing import Renewal, renew
 from dynascope.reasons import KnownAfterARun
 from dynascope.report.json_format import to_json
+from dynascope.report.reason import Reason
 from dynascope.report.span import Span
 
 TAKEN = frozenset({"data-dependent-branch", "data-dependent-value", "print-call"})
 """Breaks behind which capture goes on: what Python does there is torch's or Python's own, not the program's."""
+ON_VALUES = frozenset({"data-dependent-branch", "data-dependent-value"})
+"""Of these, breaks behind which nobody knows whether a run comes there."""
+MEANT = re.compile(r"raise\b")
+"""A statement that is there to raise."""
 SIDES = (0, 1)
 REGIONS = 60
 """A loop that breaks at every turn is not followed for ever."""
@@ -56,6 +64,8 @@ class _Recorder(recording.Recorder):
     def __init__(self) -> None:
         super().__init__()
         self.codes: set[types.CodeType] = set()
+        self.is_certain = True
+        """The run of the same call comes here: no value of a tensor has decided so far. The other side of a branch begins behind it."""
         self._met: set[CodeRegion] = set()
 
     def compiled(self, compilation: Any, account_of: Any) -> None:
@@ -65,15 +75,29 @@ class _Recorder(recording.Recorder):
             self.codes.update(program.code for program in outcome.visited)
         if region not in self._met:
             self._met.add(region)
+            ending = outcome.exit if isinstance(outcome, Captured) else None
+            if self.is_certain and isinstance(ending, RaiseExit) and not ending.is_caught:
+                raises = replace(ending, reason=_as_edited(ending.reason))
+                compilation = replace(compilation, outcome=replace(outcome, exit=raises))
             super().compiled(compilation, account_of)
         if isinstance(outcome, Refused) or isinstance(outcome.exit, RaiseExit) or len(self._met) > REGIONS:
             raise looking.NotRun
         ending = outcome.exit
+        self.is_certain &= not (isinstance(ending, BreakExit) and ending.reason.code in ON_VALUES)
         if isinstance(ending, BreakExit) and ending.reason.code not in TAKEN:
             note = KnownAfterARun(ending.span.text()).explain(ending.span, ending.stack)
             if note not in self._notes:
                 self.problem(note)
             raise looking.NotRun
+
+
+def _as_edited(reason: Reason) -> Reason:
+    """An error to who edits, but what is written there to raise."""
+    if isinstance(reason, TorchCallFails):
+        return CallFailsAsEdited(reason.expression, reason.detail)
+    if isinstance(reason, ProgramRaises) and not MEANT.match(reason.expression):
+        return RaisesAsEdited(reason.exception, reason.expression, reason.words)
+    return reason
 
 
 def _captured(state: Any, values: Any, renewal: Renewal, moves: Mapping[str, Moves], recorder: _Recorder) -> str:

@@ -2,6 +2,7 @@
 
 costs(report)[0]           Cost("k1 mul_kernel", "forward", spans, calls=30, seconds=0.0021, share=0.4, bandwidth=0.71)
 line_costs(report)         {("model.py", 16): 0.0034, ...}: seconds of the run
+measured_seconds(report, ["g0"])      0.0061: of the run, in those graphs
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ def _lines_that_build(report: CompileReport) -> set[tuple[str, int]]:
     stacks = (value.stack for graph in report.graphs for value in graph.values)
     spans = (frame.layer.built for stack in stacks for frame in stack if frame.layer is not None)
     return {(span.file, span.line) for span in spans if span is not None}
+
+
+def measured_seconds(report: CompileReport, graphs: Iterable[str | None]) -> float | None:
+    """Of the run, in the kernels and library calls of some graphs; None where nothing of them was measured."""
+    wanted = set(graphs)
+    found = [kernel.cost for kernel in report.kernels if kernel.graph in wanted]
+    found += [extern.cost for graph in report.graphs if graph.identifier in wanted for extern in graph.externs]
+    known = [cost.seconds for cost in found if cost is not None]
+    return sum(known) if known else None
 
 
 def beside_eager(report: CompileReport, graphs: Iterable[str | None]) -> BesideEager | None:

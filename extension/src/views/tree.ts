@@ -4,9 +4,9 @@ import * as vscode from 'vscode';
 import { activeFile } from '../activeFile';
 import type { Server } from '../client';
 import type { TreeNode } from '../protocol';
+import { GO_TO } from './cellLinks';
 import { goToLine } from './goTo';
 
-const GO_TO = 'dynascope.goToPlace';
 const VIEW = 'dynascope.tree';
 
 export function registerTree(server: Server): vscode.Disposable {

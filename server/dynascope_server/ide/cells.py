@@ -10,10 +10,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 CELL = re.compile(r"\.ipynb#[^/]*$")
 NUMBER = re.compile(r"(?:^|\D)(\d{1,6})\.py$")
 MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class CellName:
+    """`called` as people call the cell, `file` as the kernel calls it, without the folder."""
+
+    called: str
+    file: str
+
+    def place(self, line: int) -> str:
+        return f"{self.called}, line {line}"
 
 
 def is_cell(path: str) -> bool:
@@ -25,20 +37,30 @@ def without_magics(text: str) -> str:
     return MAGIC.sub("", text)
 
 
-def cell_name(file: str, path: str) -> str:
+def cell_name(file: str, path: str) -> CellName:
     """As a person calls the cell that the kernel names `cell_3.py` or `/tmp/ipykernel_1/2.py`: by its number, which stands beside it. Some
     kernels name a cell by a number of ten digits, which says nothing: then it is one of the notebook."""
     number = NUMBER.search(file)
-    return f"cell {number[1]}" if number else f"a cell of {os.path.basename(path.partition('#')[0])}"
+    called = f"cell {number[1]}" if number else f"a cell of {os.path.basename(path.partition('#')[0])}"
+    return CellName(called, os.path.basename(file))
 
 
-def with_names(page: str, names: Mapping[str, str]) -> str:
+def page_with_names(page: str, names: Mapping[str, CellName]) -> str:
     """A page in prose, where cells have the names of their documents, with their own."""
     for path, name in names.items():
         address = re.escape(os.path.basename(path))
-        page = re.sub(rf"^# {address}$", f"# {name.capitalize()}", page, flags=re.MULTILINE)
-        page = re.sub(rf"\[{address}:(\d+)\]\(", rf"[{name}, line \1](", page)
+        page = re.sub(rf"^# {address}$", f"# {name.called.capitalize()}", page, flags=re.MULTILINE)
+        page = re.sub(rf"\[{address}:(\d+)\]\(", rf"[{name.called}, line \1](", page)
     return page
+
+
+def text_with_names(text: str, names: Mapping[str, CellName]) -> str:
+    """A generated text, which was written with the kernel's names for cells (`// 1795961393.py:9`), with those that people have."""
+    known = {name.file: name for name in names.values()}
+    if not known:
+        return text
+    files = "|".join(re.escape(file) for file in sorted(known, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)({files}):(\d+)", lambda found: known[found[1]].place(int(found[2])), text)
 
 
 def cells_of(

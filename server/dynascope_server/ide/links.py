@@ -1,17 +1,18 @@
 """The links of a made document back to the user's lines: on every place that its text names.
 
-"x0 = load(a)  # model.py:12"   ->   columns 16 to 27 lead to model.py, line 12
+"x0 = load(a)  # model.py:12"   ->   columns 16 to 27 lead to model.py, line 12; of a notebook it is "cell 3, line 12"
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dynascope.report.span import Span
 
+from dynascope_server.ide.cells import CellName
 from dynascope_server.ide.documents import Document
 
 
@@ -25,11 +26,12 @@ class Link:
     target: Span
 
 
-def links(document: Document) -> Iterator[Link]:
+def links(document: Document, cells: Mapping[str, CellName]) -> Iterator[Link]:
     """Of two files of one name, the one meant is that of the nearest line that knows its place."""
     known = defaultdict(list)
     for link in document.links:
-        known[link.span.place].append(link)
+        cell = cells.get(link.span.file)
+        known[cell.place(link.span.line) if cell is not None else link.span.place].append(link)
     if not known:
         return
     names = "|".join(re.escape(name) for name in sorted(known, key=len, reverse=True))

@@ -49,15 +49,19 @@ def merged(
     stale: frozenset[str],
     answers: Mapping[str, Sequence[CompileReport]],
     notes: Sequence[Explanation] = (),
+    gone: frozenset[str] = frozenset(),
 ) -> LiveReport:
-    """`maps`: where the lines of edited files are now. `answers`: by stale function, one report for each of its calls."""
-    live = frozenset(identifier for identifier in stale if answers.get(identifier))
-    base = _moved(_without(report, live), maps)
+    """`maps`: where the lines of edited files are now. `answers`: by stale function, one report for each of its calls. `gone`: functions
+    that are not there any more, of which nothing is said."""
+    live = frozenset(identifier for identifier in stale - gone if answers.get(identifier))
+    base = _moved(_without(report, live | gone), maps)
     numbers = _Numbers(report)
     functions: dict[str, FunctionFact] = {function.identifier: function for function in base.functions}
+    raised = {identifier: _raises(report, identifier) for identifier in live}
     graphs, kernels, others, added = list(base.graphs), list(base.kernels), list(base.notes), set(live)
     for identifier, reports in answers.items():
-        for answer in reports:
+        for answer in reports if identifier in live else ():
+            answer = _with_what_is_new(answer, raised[identifier])
             answer, names = numbers.renamed(answer, identifier)
             added |= names
             for function in answer.functions:
@@ -72,7 +76,25 @@ def merged(
         base, functions=tuple(placed), graphs=tuple(graphs), kernels=tuple(kernels),
         notes=tuple(dict.fromkeys((*others, *notes))),
     )  # fmt: skip
-    return LiveReport(made, frozenset(added), stale - live)
+    return LiveReport(made, frozenset(added), stale - live - gone)
+
+
+def _raises(report: CompileReport, identifier: str) -> set[str]:
+    """The codes with which a function ended by raising in the run: who called it knows of that."""
+    entries = (entry for function in report.functions if function.identifier == identifier for entry in function.entries)
+    return {entry.reason.code for entry in entries if entry.exit == "raise" and entry.reason is not None}
+
+
+def _with_what_is_new(answer: CompileReport, known: set[str]) -> CompileReport:
+    """Where a call raises as it did in the run, that is no error of the edit."""
+    functions = tuple(replace(f, entries=tuple(_softened(entry, known) for entry in f.entries)) for f in answer.functions)
+    return replace(answer, functions=functions)
+
+
+def _softened(entry: EntryFact, known: set[str]) -> EntryFact:
+    if entry.exit != "raise" or entry.reason is None or entry.reason.code not in known:
+        return entry
+    return replace(entry, reason=replace(entry.reason, severity="information"))
 
 
 def _without(report: CompileReport, functions: frozenset[str]) -> CompileReport:

@@ -1,15 +1,16 @@
-"""The tree beside the editor: each function of a run, the dearest first, with its breaks, variants, graphs, stages, kernels, guards.
+"""The tree beside the editor: each function of a run with its breaks, variants, graphs, stages, kernels, guards. Of a profiled run
+functions, their graphs and kernels are there by what they cost, the dearest first.
 
 tree(view)  ->  (Node("loss_of", "2 graphs · 1 break", children=(Node("break: `loss > 10.0` ...", place=...), ...)), ...)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynascope.report.costs import beside_eager
+from dynascope.report.costs import measured_seconds
 from dynascope.report.facts import EntryFact, FunctionFact, GraphFact, KernelFact
 from dynascope.report.findings import Finding, findings, function_line
 from dynascope.report.lines import breaks_of
@@ -20,7 +21,7 @@ from dynascope.report.variants import variants_of
 from dynascope_server.ide import acts
 from dynascope_server.ide.acts import Act
 from dynascope_server.ide.file_facts import FileView, graphs_of, kernels_of
-from dynascope_server.ide.findings_of_looks import function_cost, kernel_cost
+from dynascope_server.ide.findings_of_looks import function_cost, kernel_cost, run_cost
 from dynascope_server.ide.graph_choices import STAGES
 from dynascope_server.ide.numbers import count, size
 
@@ -41,7 +42,7 @@ class Node:
 
 def tree(view: FileView) -> tuple[Node, ...]:
     found = findings(view.report)
-    functions = sorted(view.report.functions, key=lambda function: -_seconds(view, function))
+    functions = sorted(view.report.functions, key=lambda function: -_seconds(view, function.entries))
     return tuple(_function(view, function, found) for function in functions)
 
 
@@ -57,10 +58,9 @@ def as_json(node: Node, place_of: Any) -> dict[str, Any]:
     }
 
 
-def _seconds(view: FileView, function: FunctionFact) -> float:
-    """What eager takes for it, else 0: then the order is the program's."""
-    measured = beside_eager(view.report, [entry.graph for entry in function.entries if entry.graph])
-    return measured.eager if measured is not None else 0.0
+def _seconds(view: FileView, entries: Iterable[EntryFact]) -> float:
+    """Of a profiled run, in their graphs; where it was not profiled 0: then the order is the program's."""
+    return measured_seconds(view.report, [entry.graph for entry in entries if entry.graph]) or 0.0
 
 
 def _function(view: FileView, function: FunctionFact, found: list[Finding] | tuple[Finding, ...]) -> Node:
@@ -79,7 +79,7 @@ def _function(view: FileView, function: FunctionFact, found: list[Finding] | tup
         rest = [entry for entry in function.entries if entry.identifier not in shown]
     else:
         rest = list(function.entries)
-    for entry in rest:
+    for entry in sorted(rest, key=lambda entry: -_seconds(view, [entry])):
         children += _entry(view, function, entry)
     state = "live" if function.identifier in view.live else "stale" if view.is_stale(function.identifier) else ""
     graphs = graphs_of(view.report, function)
@@ -88,6 +88,7 @@ def _function(view: FileView, function: FunctionFact, found: list[Finding] | tup
         count(len(graphs), "graph"),
         count(breaks, "break") if (breaks := breaks_of(function.entries)) else "",
         count(kernels, "kernel") if (kernels := len(kernels_of(view.report, function))) else "",
+        run_cost(view.report, [graph.identifier for graph in graphs]),
         function_cost(view.report, [graph.identifier for graph in graphs]),
     ]
     description = " · ".join(word for word in words if word)
@@ -116,10 +117,10 @@ def _stages(view: FileView, graph: GraphFact) -> Iterator[Node]:
 
 
 def _kernels(view: FileView, graph: GraphFact) -> Iterator[Node]:
-    for kernel in view.report.kernels:
-        if kernel.graph == graph.identifier:
-            act = Act("", acts.SHOW_KERNEL, view.path, detail={"kernel": kernel.identifier})
-            yield Node(f"{kernel.identifier} {kernel.name}", _traffic(view, kernel), "symbol-method", None, act)
+    own = (kernel for kernel in view.report.kernels if kernel.graph == graph.identifier)
+    for kernel in sorted(own, key=lambda kernel: -(kernel.cost.seconds if kernel.cost is not None else 0.0)):
+        act = Act("", acts.SHOW_KERNEL, view.path, detail={"kernel": kernel.identifier})
+        yield Node(f"{kernel.identifier} {kernel.name}", _traffic(view, kernel), "symbol-method", None, act)
 
 
 def _traffic(view: FileView, kernel: KernelFact) -> str:

@@ -34,7 +34,6 @@ from dynascope_server.interpreter import engine_folders, find_interpreter
 from dynascope_server.lsp import uris
 from dynascope_server.lsp.doctor import run_doctor
 from dynascope_server.lsp.runs import Refused
-from dynascope_server.results_store import StoredResult
 
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
@@ -108,7 +107,7 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
     report = absolute(report, os.path.dirname(program))
     server.session.accept(program, report)
     server.results_changed(program)
-    kept = _kept_for_the_next_window(server, program, report)
+    kept = _written_here(server, program, report)
     server.run_states.restored(program, "Of a report made elsewhere", report, kept)
     if missing:
         server.tell(
@@ -120,17 +119,15 @@ def _open_report(server: DynascopeServer, arguments: Arguments) -> dict[str, Any
     return {**answer, **_open(server, Address(owner_of(program), SUMMARY), None)}
 
 
-def _kept_for_the_next_window(server: DynascopeServer, program: str, report: CompileReport) -> str:
-    """Where it is kept, with its places here: as a run's own report is. Empty where nothing can be written."""
+def _written_here(server: DynascopeServer, program: str, report: CompileReport) -> str:
+    """Where it lies with its places here, as a run's own report does. Empty where nothing can be written."""
     try:
         _, path = server.new_run(program)
         write_report(report, path)
-        texts = server.session.texts_of(program)
-        server.storage.results.keep(StoredResult(program, f"{path}", os.path.dirname(program), texts))
     except OSError as error:
         logger.warning("the report of %s is not kept: %s", program, error)
         return ""
-    return f"{path}"
+    return f"{path}" if server.keep_for_the_next_window(program, path, os.path.dirname(program)) else ""
 
 
 def _holds_the_same(file: str, other: str) -> bool:

@@ -27,6 +27,6 @@ def answer(server: DynascopeServer, params: types.DocumentLinkParams) -> list[ty
             uris.at_line(server.uri_of(link.target.file), link.target.line),
             f"{link.target}",
         )
-        for link in links(document)
+        for link in links(document, server.cell_names)
         if server.uri_of(link.target.file)
     ]

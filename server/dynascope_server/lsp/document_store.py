@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynascope_server.ide.addresses import REASONS, Address, language_of, owner_of, parse_uri
-from dynascope_server.ide.cells import with_names
+from dynascope_server.ide.cells import CellName, page_with_names, text_with_names
 from dynascope_server.ide.differences import differences_of_runs
 from dynascope_server.ide.documents import PREVIOUS, Document, build
 from dynascope_server.ide.pages import page_from_problems
@@ -63,11 +63,15 @@ class DocumentStore:
             return Document(address.what, self._since_the_run_before(program))
         report = self._server.session.shown_report(program)
         built = build(report, address.what, self._server.session.choice_of(program)) if report is not None else None
-        if built is not None and built.language == "markdown":
-            return replace(built, text=with_names(built.text, self._server.cell_names))
-        return built or Document(
-            f"{address.what}.txt" if language_of(address.what) != "plaintext" else address.what, GONE
-        )
+        if built is None:
+            return Document(f"{address.what}.txt" if language_of(address.what) != "plaintext" else address.what, GONE)
+        named = page_with_names if built.language == "markdown" else text_with_names
+        return replace(built, text=named(built.text, self._names_in(built)))
+
+    def _names_in(self, document: Document) -> dict[str, CellName]:
+        """Of the cells that it speaks of: another notebook's kernel may have given its cells the same names."""
+        files = {link.span.file for link in document.links}
+        return {path: name for path, name in self._server.cell_names.items() if path in files}
 
     def asked_for(self, address: Address) -> Document:
         """A client that keeps its documents across sessions asks for what nobody handed out, and before results are there again."""

@@ -20,7 +20,7 @@ def answer(server: DynascopeServer, params: Any) -> dict[str, Any]:
     document = server.documents.document(address)
     pairs = [(link.line, link.span) for link in document.links]
     if document.language != "html":  # lines that name a place belong to it too; a picture's lines are those of the run
-        pairs += [(link.line, link.target) for link in links(document)]
+        pairs += [(link.line, link.target) for link in links(document, server.cell_names)]
     found = {}
     for line, span in pairs:
         view = server.session.view(span.file)

@@ -17,6 +17,7 @@ from dynascope.report.reason import Explanation
 from dynascope.report.span import Span
 
 from dynascope_server.ide.absolute_files import absolute
+from dynascope_server.ide.definitions import gone
 from dynascope_server.ide.live import NOT_KNOWN, LiveReport, merged
 from dynascope_server.kept_calls import Answer, KeptCalls, Key, is_served
 from dynascope_server.session import Edited
@@ -109,15 +110,27 @@ class Live:
         self._server.run_states.live_changed(program)
 
     def _merged(self, program: str, edited: Edited, asked: dict[Key, str], answers: list[Answer]) -> LiveReport | None:
-        folder, found, notes = self._folders[program], {}, []
+        folder, found, notes, lost = self._folders[program], {}, [], _gone(edited)
         for answer in sorted(answers, key=lambda answer: answer.number):
             identifier = asked[answer.key]
+            if identifier in lost:
+                continue
             if answer.report is not None:
                 report = absolute(from_json(CompileReport, answer.report), folder)
                 found.setdefault(identifier, []).append(report)
             else:
                 notes.append(_note(answer.trouble, Span(*(answer.place or _place(edited, identifier)))))
-        return merged(edited.report, edited.maps, edited.functions, found, tuple(dict.fromkeys(notes)))
+        return merged(edited.report, edited.maps, edited.functions, found, tuple(dict.fromkeys(notes)), lost)
+
+
+def _gone(edited: Edited) -> frozenset[str]:
+    """The functions that are defined no more. Only of those whose first line is another now the text is asked."""
+    suspects: dict[str, dict[str, str]] = {}
+    for function in edited.report.functions:
+        file, line = function.span.file, function.span.line
+        if function.identifier in edited.functions and file in edited.maps and edited.maps[file].line(line) is None:
+            suspects.setdefault(file, {})[function.identifier] = function.name
+    return frozenset().union(*(gone(functions, edited.texts[file][1]) for file, functions in suspects.items()))
 
 
 def _key(edited: Edited, identifier: str) -> Key:

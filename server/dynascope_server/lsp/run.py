@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from dataclasses import replace
@@ -19,14 +18,11 @@ from dynascope_server.lsp.progress import ProgressBar
 from dynascope_server.lsp.run_states import counted
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
-from dynascope_server.results_store import StoredResult
 from dynascope_server.verdict import Seen, State, Verdict, failed, judge
 from dynascope_server.worker import Launch, Worker
 
 if TYPE_CHECKING:
     from dynascope_server.lsp.server import DynascopeServer
-
-logger = logging.getLogger(__name__)
 
 STATE_SECONDS = 0.1
 """Between two notes of a new stage: a run passes thousands."""
@@ -61,6 +57,10 @@ class Run:
         return f"{self._stage.stage} · {self._stage.function}" if self._stage else ""
 
     @property
+    def _running(self) -> str:
+        return f"running {self._launch.module or os.path.basename(self.path)}"
+
+    @property
     def _is_over(self) -> bool:
         return self.state in ("exited", "errored")
 
@@ -81,12 +81,13 @@ class Run:
             case Stage():
                 self._stage = event
             case ReportWritten():
+                self._stage = None  # what was compiled is in the report; the program itself goes on
                 self._report_written.set()
 
     async def go(self) -> None:
         """Runs the program to its end and takes in what it found."""
         self.state = "running"
-        self.announce(f"running {os.path.basename(self.path)}")
+        self.announce(self._running)
         helpers = [asyncio.create_task(self._tell_stages()), asyncio.create_task(self._follow_report())]
         try:
             self._seen = await self.worker.run()
@@ -102,7 +103,7 @@ class Run:
         self._conclude(trouble if trouble is not None and unexplained else verdict)
         self._tell_machine_notes()
         if trouble is None:
-            self._keep_result()
+            self._server.keep_for_the_next_window(self.path, self._launch.report, self._launch.folder)
 
     def break_down(self, error: Exception) -> None:
         """A defect of the server's own must not take the server with it."""
@@ -139,15 +140,6 @@ class Run:
             if note != self._failure and note.severity in ("error", "warning"):
                 self._server.tell_once(note.severity, _words(note))
 
-    def _keep_result(self) -> None:
-        """For the next window. A folder that cannot be written costs only that."""
-        texts = self._server.session.texts_of(self.path)
-        stored = StoredResult(self.path, f"{self._launch.report}", self._launch.folder, texts)
-        try:
-            self._server.storage.results.keep(stored)
-        except OSError as error:
-            logger.warning("the result of %s is not kept: %s", self.path, error)
-
     def _ending(self) -> str:
         if self.cancelled.is_set():
             return "cancelled"
@@ -163,8 +155,8 @@ class Run:
             await asyncio.sleep(STATE_SECONDS)
             if self._stage is not self._stage_told:
                 self._stage_told = self._stage
-                self._message = self.doing
-                self._progress.report(self.doing)
+                self._message = self.doing or self._running
+                self._progress.report(self._message)
                 self._notify()
 
     async def _follow_report(self) -> None:
@@ -181,7 +173,7 @@ class Run:
             report = await asyncio.to_thread(read_report, self._launch.report, self._launch.folder)
         except UnreadableReport as error:
             return failed(error.code, f"{error}", error.remedy)
-        if self._launch.test:  # the program is pytest, the report the file's
+        if self._launch.test or self._launch.module:  # the program is pytest, or has a module's name; the report is the file's
             report = replace(report, program=replace(report.program, file=self.path))
         self._server.session.accept(self.path, report)
         return None

@@ -36,7 +36,7 @@ class RunStates:
         if note is None or report is None:
             return
         is_live = self._server.session.is_live(program)
-        said = {"message": f"As edited, not run yet: {summary(report)}", **counted(report, is_over=True)} if is_live else {}
+        said = {"message": f"As edited, not run yet: {summary(report)}", **_counted_live(report)} if is_live else {}
         self._send({**note, **said, "live": is_live})
 
     def forget(self, program: str) -> None:
@@ -49,6 +49,13 @@ class RunStates:
     def _send(self, note: dict[str, Any]) -> None:
         if self._server.settings.client.runState:
             self._server.protocol.notify("dynascope/runState", note)
+
+
+def _counted_live(report: CompileReport) -> dict[str, int]:
+    """Of a run that raised its exit code says so; of an edit that would, only this."""
+    raising = sum(p.severity == "error" for p in problems(report))
+    found = counted(report, is_over=True)
+    return {**found, "warnings": found["warnings"] + raising}
 
 
 def counted(report: CompileReport | None, is_over: bool) -> dict[str, int]:

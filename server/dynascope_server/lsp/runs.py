@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from dynascope_server.ide.lenses import Activity
+from dynascope_server.ide.modules import module_of
 from dynascope_server.interpreter import find_interpreter, program_environment
 from dynascope_server.lsp.run import Run
+from dynascope_server.source_text import read_source
 from dynascope_server.worker import Launch
 
 if TYPE_CHECKING:
@@ -88,6 +90,9 @@ class Runs:
         if interpreter is None:
             raise Refused("No Python interpreter was found. Name one that has torch in Dynascope's settings.")
         log, report = server.new_run(path)
+        module = module_of(path, read_source(path))
+        if module is not None and module.root != folder:
+            environment["PYTHONPATH"] = os.pathsep.join([environment["PYTHONPATH"], module.root])
         return Launch(
             interpreter=interpreter,
             file=path,
@@ -98,6 +103,7 @@ class Runs:
             log=log,
             report=report,
             timeout=settings.run.timeout,
+            module=module.name if module is not None else "",
             kept=server.live.begin(path, folder),
         )
 

@@ -19,6 +19,7 @@ from pygls.workspace import TextDocument
 
 from dynascope_server import VERSION, capabilities
 from dynascope_server.ide.acts import COMMANDS
+from dynascope_server.ide.cells import CellName
 from dynascope_server.lsp import (
     code_action,
     code_lens,
@@ -44,6 +45,7 @@ from dynascope_server.lsp.run_states import RunStates
 from dynascope_server.lsp.runs import Runs
 from dynascope_server.lsp.side_by_side import SideBySide
 from dynascope_server.output import Batch
+from dynascope_server.results_store import StoredResult
 from dynascope_server.session import Session
 from dynascope_server.settings import Settings, read_settings
 from dynascope_server.source_text import read_source
@@ -72,7 +74,7 @@ class DynascopeServer(LanguageServer):
         self.side_by_side = SideBySide(self)
         self.live = Live(self)
         self.lens_refresh = LensRefresh(self._tell_to_refresh)
-        self.cell_names: dict[str, str] = {}
+        self.cell_names: dict[str, CellName] = {}
         """Of notebooks, by the paths of the cells: what people call them."""
         self.background: set[asyncio.Task] = set()
         self._uris: dict[str, str] = {}
@@ -146,6 +148,16 @@ class DynascopeServer(LanguageServer):
             lost, self.storage = self.storage, open_storage(self.settings.storagePath, os.environ)
             self.tell("warning", f"Dynascope: {lost.root} cannot be written ({error}); {self.storage.root} is used.")
             return self.storage.new_run(path)
+
+    def keep_for_the_next_window(self, program: str, report: Path, folder: str) -> bool:
+        """What is known of a program, whose report lies there. A folder that cannot be written costs only that: False."""
+        stored = StoredResult(program, f"{report}", folder, self.session.texts_of(program))
+        try:
+            self.storage.results.keep(stored)
+        except OSError as error:
+            logger.warning("the result of %s is not kept: %s", program, error)
+            return False
+        return True
 
     def show_document(self, uri: str, line: int | None) -> None:
         window = self.client_capabilities.window

@@ -1,15 +1,17 @@
 // `make editor`: a real VS Code with the extension, open on a folder, until Ctrl+C.
 import { execFileSync } from 'node:child_process';
 import * as path from 'node:path';
-import { startServer } from './server.mjs';
+import { installExtension, startServer } from './server.mjs';
 
 const [rig, home, vsix, folder, port, python] = process.argv.slice(2);
 const executable = execFileSync(python, ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim();
+const installed = path.resolve(home, 'installed');
+installExtension({ rig: path.resolve(rig), vsix: path.resolve(vsix), folder: installed });
 
 const server = await startServer({
   rig: path.resolve(rig),
-  home: path.resolve(home),
-  vsix: path.resolve(vsix),
+  home: path.resolve(home, 'home'),
+  installed,
   settings: { 'dynascope.pythonPath': executable },
   trusted: true,
   port: Number(port),

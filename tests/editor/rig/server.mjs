@@ -23,29 +23,51 @@ const QUIET = {
   'files.autoSave': 'off',
 };
 
+/** Installs the extension into a new folder, for one server or several: Python keeps the bytecode of what they run there. */
+export function installExtension({ rig, vsix, folder }) {
+  rmSync(folder, { recursive: true, force: true });
+  const home = path.join(folder, 'home');
+  const places = placesIn(home);
+  const common = [...entryIn(rig), '--user-data-dir', places.data, '--extensions-dir', path.join(folder, 'extensions')];
+  const parameters = [...common, '--install-extension', vsix, '--force'];
+  const { status, stdout, stderr } = spawnSync(nodeIn(rig), parameters, { env: environment(home, places), encoding: 'utf8' });
+  if (status !== 0) {
+    throw new Error(`The extension could not be installed:\n${stdout}${stderr}`);
+  }
+}
+
 /**
- * @param {{ rig: string, home: string, vsix: string, settings: object, trusted: boolean, port?: number }} options
- *   `rig`: the folder that setup.sh made. `home`: a folder for the profile, emptied first.
+ * @param {{ rig: string, home: string, installed: string, settings: object, trusted: boolean, port?: number, cache?: string }} options
+ *   `rig`: the folder that setup.sh made. `home`: a folder for the profile, emptied first. `installed`: where the extension is.
+ *   `cache`: a folder of caches that servers share, in place of an empty one of its own.
  */
-export async function startServer({ rig, home, vsix, settings, trusted, port }) {
+export async function startServer({ rig, home, installed, settings, trusted, port, cache }) {
   rmSync(home, { recursive: true, force: true });
-  const places = Object.fromEntries(['data', 'extensions', 'cache', 'config', 'state'].map(name => [name, path.join(home, name)]));
+  const places = { ...placesIn(home), ...(cache ? { cache } : {}) };
   writeSettings(places.data, 'User', { ...QUIET, 'security.workspace.trust.enabled': !trusted });
   // The extension runs on the server's side, where settings of machine scope, such as an interpreter, have their own file.
   writeSettings(places.data, 'Machine', settings);
 
-  const node = path.join(rig, 'node_modules', '.bin', 'node');
-  const entry = [path.join(rig, 'node_modules/code-server/out/node/entry.js'), '--config', '/dev/null'];
-  const common = [...entry, '--user-data-dir', places.data, '--extensions-dir', places.extensions];
-  const env = environment(home, places);
-  install(node, [...common, '--install-extension', vsix, '--force'], env);
-
+  const common = [...entryIn(rig), '--user-data-dir', places.data, '--extensions-dir', path.join(installed, 'extensions')];
   const chosen = port ?? (await freePort());
   const log = openSync(path.join(home, 'server.log'), 'w');
-  const process = spawn(node, [...common, ...serving(chosen, trusted)], { env, stdio: ['ignore', log, log] });
+  const env = environment(home, places);
+  const process = spawn(nodeIn(rig), [...common, ...serving(chosen, trusted)], { env, stdio: ['ignore', log, log] });
   const address = `http://127.0.0.1:${chosen}`;
   await answering(`${address}/healthz`, process);
   return { address, log: path.join(home, 'server.log'), process, stop: () => stopped(process) };
+}
+
+function placesIn(home) {
+  return Object.fromEntries(['data', 'cache', 'config', 'state'].map(name => [name, path.join(home, name)]));
+}
+
+function nodeIn(rig) {
+  return path.join(rig, 'node_modules', '.bin', 'node');
+}
+
+function entryIn(rig) {
+  return [path.join(rig, 'node_modules/code-server/out/node/entry.js'), '--config', '/dev/null'];
 }
 
 function writeSettings(data, scope, settings) {
@@ -63,13 +85,6 @@ function environment(home, { cache, config, state }) {
     XDG_DATA_HOME: state,
     EXTENSIONS_GALLERY: JSON.stringify({ serviceUrl: '', itemUrl: '', resourceUrlTemplate: '' }),
   };
-}
-
-function install(node, parameters, env) {
-  const { status, stdout, stderr } = spawnSync(node, parameters, { env, encoding: 'utf8' });
-  if (status !== 0) {
-    throw new Error(`The extension could not be installed:\n${stdout}${stderr}`);
-  }
 }
 
 function serving(port, trusted) {

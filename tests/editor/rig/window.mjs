@@ -113,8 +113,9 @@ export class Window {
 
   /** Waits until a decoration lies on the line with the text: marks and lenses are drawn one after the other, and move the lines. */
   async under(editor, decoration, text) {
-    for (let attempt = 0; attempt < 40; attempt += 1) {
-      const line = await editor.locator('.view-line', { hasText: text }).first().boundingBox();
+    for (const end = Date.now() + PATIENCE_MS; Date.now() < end; ) {
+      const drawn = editor.locator('.view-line', { hasText: text }).first();
+      const line = await drawn.boundingBox({ timeout: 1_000 }).catch(() => null);
       for (const mark of await editor.locator(decoration).all()) {
         const box = await mark.boundingBox({ timeout: 1_000 }).catch(() => null);
         const middle = box && box.y + box.height / 2;
@@ -122,7 +123,7 @@ export class Window {
           return;
         }
       }
-      await this.page.waitForTimeout(250);
+      await this.page.waitForTimeout(100);
     }
     assert.fail(`no ${decoration} lies on the line of "${text}"`);
   }
@@ -146,6 +147,11 @@ export class Window {
     return this.page.locator('.markers-panel .monaco-list-row', { hasText: text }).first();
   }
 
+  /** The problem, once it is said of the line. */
+  async problemOn(line, text) {
+    await this.page.locator('.markers-panel .monaco-list-row', { hasText: text }).filter({ hasText: `[Ln ${line},` }).first().waitFor();
+  }
+
   /** Text of a rendered page: guards, summary, a reason. */
   pageText(text) {
     return this.page.frameLocator('iframe.webview').last().frameLocator('iframe#active-frame').getByText(text).first();
@@ -164,11 +170,37 @@ export class Window {
     return this.page.locator('#dynascope\\.dynascope\\.dynascope\\.status, .statusbar-item', { hasText: text }).first();
   }
 
-  async hover(editor, text) {
-    await editor.locator('.view-line span span', { hasText: text }).first().hover();
-    const hover = this.page.locator('.monaco-hover:not(.hidden):not(.workbench-hover)').first();
+  /** What a hover over a word says. Lenses that come in move the lines away under the mouse: then it is put there again. */
+  async hover(editor, text, said) {
+    const word = editor.locator('.view-line span span', { hasText: text }).first();
+    const hover = this.page.locator('.monaco-hover:not(.hidden):not(.workbench-hover)').filter({ hasText: said }).first();
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      await word.hover();
+      if (await hover.waitFor({ timeout: 5_000 }).then(() => true, () => false)) {
+        return hover;
+      }
+      await this.page.mouse.move(5, 5);
+    }
     await hover.waitFor();
     return hover;
+  }
+
+  /** Waits for a file that a program leaves. */
+  async exists(file) {
+    for (const end = Date.now() + PATIENCE_MS; !existsSync(file); ) {
+      assert.ok(Date.now() < end, `${file} is not there`);
+      await this.page.waitForTimeout(50);
+    }
+  }
+
+  /** Waits until there are as many of something as there should be: what is drawn and taken away again comes piece by piece. */
+  async counts(locator, wanted, what) {
+    const fits = typeof wanted === 'function' ? wanted : count => count === wanted;
+    const end = Date.now() + PATIENCE_MS;
+    while (!fits(await locator.count())) {
+      assert.ok(Date.now() < end, `${what}: there are ${await locator.count()}`);
+      await this.page.waitForTimeout(100);
+    }
   }
 
   async screenshot(name) {

@@ -121,7 +121,7 @@ def load_global(machine: Machine, frame: Frame, instruction: Instruction) -> Any
     value = machine.load_global(frame, instruction.value)
     if value is None:
         # Nothing guards that a name stays undefined: Python runs the line that handles it, too.
-        raise Break(ProgramRaises("NameError", machine.expression()))
+        raise Break(ProgramRaises("NameError", machine.expression(), f"name {instruction.value!r} is not defined"))
     if instruction.pushes_null:
         push_callee(frame, value)
         return None

@@ -1,0 +1,43 @@
+"""A file that Python runs only as a module of its package, because it imports from there by dots.
+
+module_of("/work/pkg/main.py", "from .blocks import Gate\\n")  ->  Module("pkg.main", "/work")
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass
+
+PACKAGE = "__init__.py"
+ITSELF = "__main__"
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """`root` is the folder in which Python finds it."""
+
+    name: str
+    root: str
+
+
+def module_of(path: str, text: str) -> Module | None:
+    """None for a file that runs by its own name: none of its imports is relative, or no package is around it."""
+    folder, file = os.path.split(path)
+    stem = file.removesuffix(".py")
+    if file == PACKAGE or not os.path.isfile(os.path.join(folder, PACKAGE)) or not _imports_by_dots(text):
+        return None
+    names = [] if stem == ITSELF else [stem]
+    while os.path.isfile(os.path.join(folder, PACKAGE)):
+        folder, name = os.path.split(folder)
+        names.insert(0, name)
+    return Module(".".join(names), folder) if all(map(str.isidentifier, names)) else None
+
+
+def _imports_by_dots(text: str) -> bool:
+    """As the first thing that it does: what stands in a `try`, a function or under a condition may be meant for both ways."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return any(isinstance(node, ast.ImportFrom) and node.level for node in tree.body)
