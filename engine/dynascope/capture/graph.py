@@ -67,6 +67,8 @@ class GraphBuilder:
         self.arguments: dict[str, fx.Node] = {}
         self.kept: set[fx.Node] = set()
         self.setters: set[fx.Node] = set()
+        self.has_inference = False
+        """Whether anything was described in inference mode, be it taken back since."""
         self.left_out: dict[fx.Node, None] = {}
         self.numbers: dict[Any, fx.Node] = {}
         """What stands for each number that varies."""
@@ -158,7 +160,7 @@ class GraphBuilder:
     def describe(self, node: fx.Node, example: Any, device: torch.device | None) -> None:
         """Says what a node computes, once that is known."""
         if torch.is_inference_mode_enabled():
-            node.meta["in_inference"] = True
+            node.meta["in_inference"] = self.has_inference = True
         node.meta["example_value"] = example
         node.meta["device"] = device
 

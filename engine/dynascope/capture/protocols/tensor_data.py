@@ -39,7 +39,7 @@ def counting_alone(machine: Machine, detached: TensorValue) -> TensorValue:
     """What `tensor.detach()` gave becomes `tensor.data`: the same memory, and writes to it are counted for it alone. That is the
     memory that the tensor has by now (`now_held`)."""
     node = detached.node
-    if not torch.is_inference_mode_enabled() and any("in_inference" in each.meta for each in machine.graph.graph.nodes):
+    if not torch.is_inference_mode_enabled() and machine.graph.has_inference:
         raise Break(TensorAttribute("data"))  # of an inference tensor it may be written although the tensor may not
     node.op, node.target, node.args = "call_function", getattr, (*node.args, "data")
     return detached
