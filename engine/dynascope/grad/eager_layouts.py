@@ -25,9 +25,9 @@ from dynascope.grad.shapes import (
     iterator_strides,
     promoted,
 )
-from dynascope.grad.tape import Layout, Value, contiguous_strides, leaves
+from dynascope.grad.tape import Layout, Value, contiguous_strides, has_sizes, leaves
 from dynascope.grad.views import Builder, with_strides
-from dynascope.sizes import hints_of
+from dynascope.sizes import hints_of, same
 
 aten = torch.ops.aten
 LAYOUTS: dict[Any, Rule] = {}
@@ -292,7 +292,8 @@ def _roll(a: Value, shifts: Sequence[int], dimensions: Sequence[int] = ()) -> La
     """On the CPU a roll along a dimension joins two parts, and one along several is one after the other."""
     if 0 in a.sizes and len(dimensions) == 1:
         return Layout(a.sizes, kept_strides(a, None), a.dtype, a.device)
-    if a.device.type != "cpu" or not dimensions:
+    is_in_a_row = has_sizes((shifts, a)) and same(a.strides, contiguous_strides(a.sizes))  # whatever the numbers are
+    if a.device.type != "cpu" or not dimensions or is_in_a_row:
         return fresh(a.sizes, a.dtype, a.device)
     for shift, dimension in zip(shifts, dimensions, strict=True):
         size = a.sizes[dimension]

@@ -58,7 +58,9 @@ def number_places(name: str) -> frozenset[int | str]:
     packet = getattr(torch.ops.aten, name, None) if name not in SIZED else None
     numbers: set[int | str] = set()
     others: set[int | str] = set()
-    overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet is not None else []
+    if not isinstance(packet, torch._ops.OpOverloadPacket):  # a special method is one of the namespace itself
+        return frozenset()
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
     for overload in [each for each in overloads if torch._C._dispatch_has_kernel(each.name())]:
         if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
             return frozenset()
