@@ -1,6 +1,6 @@
 """What a report says about the process rather than about a line: versions newer than tested, and what is replaced by what.
 
-    torch 2.15.0 is newer than what Dynascope was tested with (2.11 to 2.14).
+    torch 2.16.0 is newer than what Dynascope was tested with (2.11 to 2.15).
     The frame hook does not work in this interpreter (Python 3.15.2): it knows the frames of CPython 3.11 ... only.
 
 Nothing is built, loaded or tried to find out: only what this process has come to use is looked at.

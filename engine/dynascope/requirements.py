@@ -21,7 +21,7 @@ Version = tuple[int, int]
 
 # From the first to the last that is tested, both included. `pyproject.toml` and the extension name the first, too.
 PYTHONS: tuple[Version, Version] = ((3, 11), (3, 14))
-TORCHES: tuple[Version, Version] = ((2, 11), (2, 14))
+TORCHES: tuple[Version, Version] = ((2, 11), (2, 15))
 
 
 def unmet_requirement() -> Reason | None:

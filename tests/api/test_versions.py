@@ -39,14 +39,14 @@ def test_versions_are_read_by_rule(text, found):
     assert requirements.numbers(text) == found
 
 
-@pytest.mark.parametrize("text", ["2.15.0", "2.16.0.dev20261101", "3.0.0", "built here", None])
+@pytest.mark.parametrize("text", ["2.16.0", "2.17.0.dev20261101", "3.0.0", "built here", None])
 def test_a_newer_torch_is_served_with_a_note(text):
     assert requirements.unserved_torch(text) is None
     (reason,) = (r for r in requirements.newer_than_tested(text) if r.code == "newer-torch")
-    assert "newer than what Dynascope was tested with (2.11 to 2.14)" in reason.message()
+    assert "newer than what Dynascope was tested with (2.11 to 2.15)" in reason.message()
 
 
-@pytest.mark.parametrize("text", ["2.11.0", "2.14.1+cpu", "2.14.0a0+git1a2b3c4"])
+@pytest.mark.parametrize("text", ["2.11.0", "2.15.0+cpu", "2.14.0a0+git1a2b3c4"])
 def test_a_tested_torch_has_no_note(text):
     assert [r.code for r in requirements.newer_than_tested(text) if r.code == "newer-torch"] == []
 

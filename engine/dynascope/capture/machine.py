@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 from warnings import WarningMessage
 
@@ -164,6 +165,8 @@ class Machine:
         """What parts at late places rely on; None where a node asks for it."""
         self.locks: dict[InstanceValue, int] = {}
         """The locks that the program took or gave back, with how much more often each is taken than at the start."""
+        self.context_variables: dict[ContextVar, tuple[Value, Value] | None] = {}
+        """What the program has set them to, with the tokens; None of one that is as it was."""
         self.warnings: list[tuple[WarningMessage, UserStack]] = []
         """What torch's functions warned of, and where the program called them."""
         self.said: list[tuple[Any, tuple]] = []

@@ -9,6 +9,7 @@ The items of a container stay lazy: what nobody looks at is not guarded.
 from __future__ import annotations
 
 import collections
+import contextvars
 import enum
 import functools
 import re
@@ -585,7 +586,7 @@ EXACT_RULES: dict[type, Rule] = {
     types.MethodType: Outside._method,
     functools.partial: Outside._partial,
     slice: Outside._slice,
-    **dict.fromkeys((re.Pattern, TorchVersion, type(sys.version_info)), Outside._identity),
+    **dict.fromkeys((re.Pattern, TorchVersion, type(sys.version_info), contextvars.ContextVar), Outside._identity),
     **dict.fromkeys(ITERATORS, Outside._iterator),
     types.GeneratorType: Outside._generator,
 }

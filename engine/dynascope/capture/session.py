@@ -36,6 +36,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     classes_made,
     constructors,
     containers,
+    context_variables,
     copying,
     counted_bins,
     deques,
@@ -478,6 +479,7 @@ class Session:
         plan = Plan(self.region, (), effects, result, without_the_unread(states))
         self.check_generators(plan)
         caught_warnings.check_left(machine)
+        context_variables.check_left(machine)
         outputs = tuple(needs(plan.roots()))
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)

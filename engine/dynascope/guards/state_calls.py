@@ -1,6 +1,7 @@
 """What is asked again by a call: a flag that a library keeps in C, whether a logger is on.
 
 CallReturns(torch._C._get_cudnn_enabled, True)      check() == "`_get_cudnn_enabled()` is True"
+ContextHolds(scale, 2.0)                            check() == "the context variable `scale` holds 2.0"
 LogsAt(10, False)                                   check() == "is off at level DEBUG"
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import types
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from dynascope.dataclass import dataclass
@@ -91,6 +93,46 @@ class Setting:
 
     def __call__(self) -> Any:
         return getattr(self.module, self.__name__)
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
+
+
+@dataclass(frozen=True)
+class ContextHolds(Predicate):
+    """A context variable holds this constant, where the call is made."""
+
+    variable: ContextVar
+    value: Any
+
+    def __hash__(self) -> int:
+        return hash((self.variable, Equals(self.value)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ContextHolds) and self.variable is other.variable and constants_equal(self.value, other.value)
+
+    def holds(self) -> bool:
+        return constants_equal(self._now(), self.value)
+
+    def check(self) -> str:
+        return self._says(self.value)
+
+    def failure(self, expression: str) -> str:
+        return f"{self._says(self._now())}, and held {short_repr(self.value)}"
+
+    def _now(self) -> Any:
+        try:
+            return self.variable.get()  # given a default it would not ask for its own
+        except LookupError:
+            return NOTHING
+
+    def _says(self, value: Any) -> str:
+        return f"the context variable `{self.variable.name}` holds {short_repr(value)}"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ call(machine, f, [x], {})    the result, or the frame of a Python function about
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import enum
 import functools
@@ -167,7 +168,7 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return by_meaning(machine, thing, meaning, arguments, keywords)
     if thing is breakpoint or thing is sys.breakpointhook:
         raise Refusal(DebuggerCall("breakpoint"))
-    if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, (type, str, torch.dtype, torch.device)):
+    if isinstance(thing, types.BuiltinFunctionType) and isinstance(thing.__self__, OWNERS):
         owner = thing.__self__
         meaning = meaning_of(in_c(owner if isinstance(owner, type) else type(owner), thing.__name__))
         meaning = meaning or (meaning_of(lookup(type(owner), thing.__name__)) if isinstance(owner, type) else None)
@@ -257,6 +258,8 @@ def by_meaning(
     return meaning(machine, arguments, keywords)
 
 
+OWNERS = (type, str, torch.dtype, torch.device, contextvars.ContextVar)
+"""What a method in C may be bound to and be the same at each call."""
 OF_A_CLASS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 
