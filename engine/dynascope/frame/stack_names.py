@@ -74,10 +74,14 @@ def _producer(
 ) -> Instruction | None:
     """The nearest instruction before `at` whose result was the top of the stack, in this slot."""
     for before in range(at - 1, -1, -1):
-        if depth.get(instructions[before + 1]) == slot + 1 and depth.get(instructions[before]) is not None:
-            has_result = not instructions[before].operation.startswith(WITHOUT_RESULT)
-            if has_result and instructions[before].position is not None:
-                return instructions[before]
+        found, behind = instructions[before], depth.get(instructions[before + 1])
+        if behind is None or depth.get(found) is None:
+            continue
+        if found.operation == "SWAP":
+            places = (behind - 1, behind - (found.argument or 0))
+            slot = places[1 - places.index(slot)] if slot in places else slot
+        elif behind == slot + 1 and not found.operation.startswith(WITHOUT_RESULT) and found.position is not None:
+            return found
     return None
 
 
@@ -88,14 +92,18 @@ def _loop_variable(instructions: Sequence[Instruction], producer: Instruction) -
 
 
 def _of_comprehension(code: CodeType, producer: Instruction | None) -> str:
-    """What a comprehension has made so far, and what it goes through: both stand at the place of the whole."""
+    """What a comprehension has made so far, what it goes through, and since Python 3.12 (PEP 709) what its variable was before: all stand
+    at the place of the whole."""
     if producer is None or producer.position is None:
         return ""
     at = _span(code, producer.position)
+    if producer.operation == "LOAD_FAST_AND_CLEAR":
+        return str(producer.value)
     if producer.operation in COLLECTS:
         loops = comprehension_loops(at)
         return SO_FAR.format(loops) if loops else ""
-    return f"iter({source})" if producer.value == GIVEN and (source := comprehension_source(at)) else ""
+    is_iterator = producer.value == GIVEN or producer.operation == "GET_ITER"
+    return f"iter({source})" if is_iterator and (source := comprehension_source(at)) else ""
 
 
 def _formatted(code: CodeType, instructions: Sequence[Instruction], producer: Instruction | None) -> str:
