@@ -77,12 +77,18 @@ def _producer(
         found, behind = instructions[before], depth.get(instructions[before + 1])
         if behind is None or depth.get(found) is None:
             continue
-        if found.operation == "SWAP":
+        if found.operation == "SWAP" and _begins_comprehension(instructions, before):
             places = (behind - 1, behind - (found.argument or 0))
             slot = places[1 - places.index(slot)] if slot in places else slot
         elif behind == slot + 1 and not found.operation.startswith(WITHOUT_RESULT) and found.position is not None:
             return found
     return None
+
+
+def _begins_comprehension(instructions: Sequence[Instruction], at: int) -> bool:
+    """Whether a SWAP is one of those in `[name saved], [iterator], [list]`, which are on every way into the loop (PEP 709)."""
+    above, before = instructions[at - 1].operation, instructions[at - 2].operation
+    return above == "LOAD_FAST_AND_CLEAR" or (above in COLLECTS and before == "SWAP")
 
 
 def _loop_variable(instructions: Sequence[Instruction], producer: Instruction) -> str:
