@@ -5,6 +5,7 @@ import sys
 import threading
 
 import dynascope
+import pytest
 import torch
 
 
@@ -19,8 +20,7 @@ def chain(x):
 
 
 def room():
-    """How many more frames fit. It may be fewer than the limit less the stack: torch 2.15 keeps some on CPython 3.12 where its compiler
-    raised."""
+    """How many more frames fit."""
     found = 0
 
     def down():
@@ -33,8 +33,19 @@ def room():
     return found
 
 
+def is_raised_with_the_limit(limit):
+    before = room()
+    sys.setrecursionlimit(limit + 500)
+    try:
+        return room() > before + 400
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_a_long_chain_is_compiled_from_far_down():
     limit, x = sys.getrecursionlimit(), torch.ones(4)
+    if not is_raised_with_the_limit(limit):
+        pytest.skip("torch's compiler has run in this process; its frame hook makes CPython 3.12 count calls in Python as calls in C")
     frames = room() - 200
     call = dynascope.compile(chain, fullgraph=True)
     assert torch.equal(from_below(frames, lambda: call(x)), x)
