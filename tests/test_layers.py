@@ -38,16 +38,16 @@ MAY_NAME_PEERS = {"backends.py", "symbolic_backends.py"}
 
 @functools.cache
 def read(path):
-    """The names that a file imports, and of the module and its classes the functions that each defines. Parsed once."""
-    module, imported = ast.parse(path.read_text(encoding="utf-8")), []
-    for node in ast.walk(module):
+    """The names that a file imports, and of the module and all classes the functions that each defines. Parsed once."""
+    imported, defined = [], []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
             imported += [f"{node.module}.{alias.name}" for alias in node.names]
-    scopes = (module, *(node for node in module.body if isinstance(node, ast.ClassDef)))
-    defined = [[node.name for node in scope.body if isinstance(node, ast.FunctionDef) and not node.decorator_list] for scope in scopes]
+        elif isinstance(node, (ast.Module, ast.ClassDef)):
+            defined.append([each.name for each in node.body if isinstance(each, ast.FunctionDef) and not each.decorator_list])
     return imported, defined
 
 

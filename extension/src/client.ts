@@ -13,6 +13,7 @@ import { configuration } from './settings';
 import { ready } from './readiness';
 import { chooseVariant } from './variants';
 import { GO_TO, placeInCell } from './views/cellLinks';
+import { commandUri } from './views/commandUri';
 import { followableInHover, OPEN_DOCUMENT } from './views/hoverLinks';
 import { showDocument } from './views/showDocument';
 
@@ -234,8 +235,7 @@ export class Server implements vscode.Disposable {
             const place = link.target && placeInCell(link.target);
             if (link.target && place) {
               const uri = link.target.with({ fragment: place.fragment }).toString();
-              const query = encodeURIComponent(JSON.stringify([{ uri, line: place.line }]));
-              link.target = vscode.Uri.parse(`command:${GO_TO}?${query}`);
+              link.target = vscode.Uri.parse(commandUri(GO_TO, { uri, line: place.line }));
             }
           }
           return links;

@@ -5,6 +5,7 @@ import contextvars
 import dynascope
 import pytest
 import torch
+from dynascope.guards.state_calls import ContextHolds
 
 SCALE = contextvars.ContextVar("SCALE", default=2.0)
 EMPTY = contextvars.ContextVar("EMPTY")
@@ -127,3 +128,10 @@ def test_what_holds_nothing_or_no_constant(function):
     EMPTY.reset(token)
     PLACE.reset(other)
     assert outcome(compiled) == outcome(function)
+
+
+def test_what_it_holds_is_said():
+    holds = ContextHolds(SCALE, 2.0)
+    assert holds.holds() and holds.check() == "the context variable `SCALE` holds 2.0"
+    unset = ContextHolds(EMPTY, 4.0)
+    assert not unset.holds() and unset.failure("") == "the context variable `EMPTY` holds nothing, and held 4.0"

@@ -88,18 +88,14 @@ def register_where_reached(tensor: torch.Tensor, hook: Callable[[torch.Tensor], 
     return tensor.register_hook(where_reached(hook))
 
 
-def register_on_function(tensor: torch.Tensor, hook: Callable[..., Any]) -> Any:
+def register_on_function(tensor: Any, hook: Callable[..., Any]) -> Any:
     """On the function that the tensor came from, called when it has run with the gradients that leave it and those that came."""
-    return _function_of(tensor).register_hook(lambda leave, came: None if all(each is None for each in came) else hook(leave, came))
+    return tensor.grad_fn.register_hook(lambda leave, came: None if all(each is None for each in came) else hook(leave, came))
 
 
-def register_on_function_before(tensor: torch.Tensor, hook: Callable[..., Any]) -> Any:
+def register_on_function_before(tensor: Any, hook: Callable[..., Any]) -> Any:
     """Called before it runs, with the gradients that came."""
-    return _function_of(tensor).register_prehook(lambda came: None if all(each is None for each in came) else hook(came))
-
-
-def _function_of(tensor: torch.Tensor) -> Any:
-    return tensor.grad_fn
+    return tensor.grad_fn.register_prehook(lambda came: None if all(each is None for each in came) else hook(came))
 
 
 def keep_to_passes(function: Any) -> None:

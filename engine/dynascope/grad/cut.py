@@ -37,16 +37,16 @@ class FlowNetwork:
         self.capacities += capacity, 0
 
     def cut_near_sink(self) -> list[int]:
-        while (levels := self._levels(SOURCE, SINK)) is not None:
-            self._saturate(SOURCE, SINK, levels)
-        after = self._reaching(SINK)
+        while (levels := self._levels()) is not None:
+            self._saturate(levels)
+        after = self._reaching_the_sink()
         return [entry for entry in range(2, len(self.edges), 2) if entry + 1 in after and entry not in after]
 
-    def _levels(self, start: int, end: int) -> list[int] | None:
+    def _levels(self) -> list[int] | None:
         heads, capacities = self.heads, self.capacities
         levels = [-1] * len(self.edges)
-        levels[start] = 0
-        queue = deque([start])
+        levels[SOURCE] = 0
+        queue = deque([SOURCE])
         while queue:
             node = queue.popleft()
             level = levels[node] + 1
@@ -54,20 +54,20 @@ class FlowNetwork:
                 if capacities[edge] and levels[head := heads[edge]] < 0:
                     levels[head] = level
                     queue.append(head)
-        return levels if levels[end] >= 0 else None
+        return levels if levels[SINK] >= 0 else None
 
-    def _saturate(self, start: int, end: int, levels: list[int]) -> None:
+    def _saturate(self, levels: list[int]) -> None:
         """Push flow along shortest paths until none is left. Iterative: paths are as long as the program."""
         position = [0] * len(self.edges)
         path: list[int] = []
-        node = start
+        node = SOURCE
         while True:
-            if node == end:
+            if node == SINK:
                 room = min(self.capacities[edge] for edge in path)
                 for edge in path:
                     self.capacities[edge] -= room
                     self.capacities[edge ^ 1] += room
-                path, node = [], start
+                path, node = [], SOURCE
                 continue
             edge = self._next_edge(node, position, levels)
             if edge is not None:
@@ -88,9 +88,9 @@ class FlowNetwork:
             position[node] += 1
         return None
 
-    def _reaching(self, end: int) -> set[int]:
+    def _reaching_the_sink(self) -> set[int]:
         """The nodes from which the sink can still be reached."""
-        found, pending = {end}, [end]
+        found, pending = {SINK}, [SINK]
         while pending:
             for edge in self.edges[pending.pop()]:
                 tail = self.heads[edge]

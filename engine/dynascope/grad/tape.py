@@ -114,8 +114,7 @@ class Value:
 
 def meta_tensor(layout: Layout) -> torch.Tensor:
     """Of this layout, at the sizes at hand."""
-    if layout.varies:
-        layout = layout.at_hand()
+    layout = layout.at_hand()
     return torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype, device=META)
 
 

@@ -95,14 +95,6 @@ class Setting:
         return getattr(self.module, self.__name__)
 
 
-class _Nothing:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-NOTHING = _Nothing()
-
-
 @dataclass(frozen=True)
 class ContextHolds(Predicate):
     """A context variable holds this constant, where the call is made."""
@@ -117,22 +109,20 @@ class ContextHolds(Predicate):
         return isinstance(other, ContextHolds) and self.variable is other.variable and constants_equal(self.value, other.value)
 
     def holds(self) -> bool:
-        return constants_equal(self._now(), self.value)
+        try:
+            return constants_equal(self.variable.get(), self.value)  # given a default it would not ask for its own
+        except LookupError:
+            return False
 
     def check(self) -> str:
-        return self._says(self.value)
+        return f"the context variable `{self.variable.name}` holds {short_repr(self.value)}"
 
     def failure(self, expression: str) -> str:
-        return f"{self._says(self._now())}, and held {short_repr(self.value)}"
-
-    def _now(self) -> Any:
         try:
-            return self.variable.get()  # given a default it would not ask for its own
+            now = short_repr(self.variable.get())
         except LookupError:
-            return NOTHING
-
-    def _says(self, value: Any) -> str:
-        return f"the context variable `{self.variable.name}` holds {short_repr(value)}"
+            now = "nothing"
+        return f"the context variable `{self.variable.name}` holds {now}, and held {short_repr(self.value)}"
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@
  *       -> [k1 mul_kernel](command:dynascope.openDocument?%5B%22dynascope%3A%2Fa.py-1a2b%2Fk1%2Fmul_kernel.cpp%22%5D)
  */
 
+import { commandUri } from './commandUri';
+
 /** Registered by `registerDocuments`; its argument is the document's URI. */
 export const OPEN_DOCUMENT = 'dynascope.openDocument';
 
 const LINK = /\]\((dynascope:[^)\s]*)\)/g;
 
 export function followableInHover(markdown: string): string {
-  return markdown.replace(LINK, (_, uri: string) => `](command:${OPEN_DOCUMENT}?${encodeURIComponent(JSON.stringify([uri]))})`);
+  return markdown.replace(LINK, (_, uri: string) => `](${commandUri(OPEN_DOCUMENT, uri)})`);
 }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 CELL = re.compile(r"\.ipynb#[^/]*$")
 NUMBER = re.compile(r"(?:^|\D)(\d{1,6})\.py$")
+FIRST_GROUP = r"\1"
 MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
 
 
@@ -24,7 +25,7 @@ class CellName:
     called: str
     file: str
 
-    def place(self, line: int) -> str:
+    def place(self, line: int | str) -> str:
         return f"{self.called}, line {line}"
 
 
@@ -50,7 +51,7 @@ def page_with_names(page: str, names: Mapping[str, CellName]) -> str:
     for path, name in names.items():
         address = re.escape(os.path.basename(path))
         page = re.sub(rf"^# {address}$", f"# {name.called.capitalize()}", page, flags=re.MULTILINE)
-        page = re.sub(rf"\[{address}:(\d+)\]\(", rf"[{name.called}, line \1](", page)
+        page = re.sub(rf"\[{address}:(\d+)\]\(", rf"[{name.place(FIRST_GROUP)}](", page)
     return page
 
 
@@ -60,7 +61,7 @@ def text_with_names(text: str, names: Mapping[str, CellName]) -> str:
     if not known:
         return text
     files = "|".join(re.escape(file) for file in sorted(known, key=len, reverse=True))
-    return re.sub(rf"(?<!\w)({files}):(\d+)", lambda found: known[found[1]].place(int(found[2])), text)
+    return re.sub(rf"(?<!\w)({files}):(\d+)", lambda found: known[found[1]].place(found[2]), text)
 
 
 def cells_of(

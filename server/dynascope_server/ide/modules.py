@@ -1,6 +1,6 @@
 """A file that Python runs only as a module of its package, because it imports from there by dots.
 
-module_of("/work/pkg/main.py", "from .blocks import Gate\\n")  ->  Module("pkg.main", "/work")
+module_of("project/pkg/main.py", "from .blocks import Gate\\n")  ->  Module("pkg.main", "project")
 """
 
 from __future__ import annotations
