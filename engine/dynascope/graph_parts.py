@@ -270,10 +270,17 @@ def is_differentiated(node: fx.Node, part: Part, results: set[fx.Node]) -> bool:
         if user.target is gradients:
             return True
         if _requires_grad(user):
-            if user in results or user.meta.get("writes"):
+            changed = list(_sharing(user, user.meta.get("writes", ())))
+            if user in results or any(each in results or each.op == "placeholder" for each in changed):
                 return True
-            pending += user.users
+            pending += itertools.chain(user.users, *(each.users for each in changed))
     return False
+
+
+def _sharing(node: fx.Node, written: Iterable[Any]) -> Iterator[fx.Node]:
+    """What shares memory with what the operation writes, read afterwards or not."""
+    storages = {storage_of(each) for each in written}
+    return (each for each in node.graph.nodes if storages and storage_of(each) in storages)
 
 
 def _requires_grad(node: fx.Node) -> bool:

@@ -195,3 +195,16 @@ def test_a_number_computed_without_gradients_leaves_them_on():
     for _ in range(4):
         compiled(torch.ones(4))
         assert torch.is_grad_enabled()
+
+
+def test_what_is_written_for_nobody_has_no_gradient():
+    """A part that writes what an earlier one made led gradients back to an operator that has no derivative."""
+
+    def program(x):
+        halves, turned = x // 2, x.swapaxes(0, 1)
+        halves.neg_()
+        return turned, x.kthvalue(1, -1).values / turned
+
+    x = torch.tensor([[3.0, -1.0], [2.0, 5.0]], requires_grad=True)
+    expected = torch.autograd.grad(sum(each.sum() for each in program(x)), x)
+    torch.testing.assert_close(torch.autograd.grad(sum(each.sum() for each in dynascope.compile(program)(x)), x), expected)

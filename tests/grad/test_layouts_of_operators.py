@@ -2,8 +2,10 @@
 
 import random
 
+import dynascope
 import pytest
 import torch
+import torch.nn.functional as F
 from dynascope.grad import eager_layouts
 from dynascope.grad.tape import Layout, Value
 from layouts_of_operators import KNOWN, audit, op_db
@@ -131,3 +133,22 @@ def test_indices_among_dimensions_of_one_element():
             found = torch.ops.aten.index(tensor, indices)
             layout = eager_layouts._index(value_of(tensor), [None if index is None else value_of(index) for index in indices])
             assert visible(layout.sizes, layout.strides) == visible(found.shape, found.stride()), (tensor.stride(), indices)
+
+
+EMPTY = [torch.empty(4, 0).t(), torch.empty(0, 2)[:, ::2], torch.empty(3, 0, 4).permute(2, 0, 1)]
+OF_NO_ELEMENTS = {
+    "masked_fill": lambda x: x.masked_fill(x > 0, 0),
+    "isin": lambda x: torch.isin(x, 1.0),
+    "power of a number": lambda x: 2.0**x,
+    "difference": lambda x: 1 - x,
+    "copysign": lambda x: torch.copysign(x, x),
+    "where": lambda x: torch.where(x > 0, x, 0.0),
+    "half of it": lambda x: F.gelu(x) * torch.sigmoid(x),
+}
+
+
+@pytest.mark.parametrize("program", OF_NO_ELEMENTS.values(), ids=OF_NO_ELEMENTS)
+def test_tensors_without_elements_have_strides_too(program):
+    compiled = dynascope.compile(program)
+    for x in EMPTY:
+        assert compiled(x).stride() == program(x).stride()

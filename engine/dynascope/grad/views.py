@@ -215,8 +215,10 @@ def _check_within(root_sizes: Sizes, root_strides: Any, sizes: Any, strides: Any
 def with_strides(builder: Builder, value: Value, strides: Any) -> Value:
     """The same elements laid out with `strides`, which must be dense."""
     strides = tuple(strides)
-    if same(strides, value.strides) or value.layout.element_count <= 1:
+    if same(strides, value.strides):
         return value
+    if value.layout.element_count <= 1:
+        return restrided(builder, value, value.sizes, strides)
     order = sorted(range(value.rank), key=lambda d: (-hint_of(strides[d]), -hint_of(value.sizes[d]), d))
     back = [order.index(d) for d in range(value.rank)]
     moved = permute(builder, value, order)
