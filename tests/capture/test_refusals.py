@@ -6,8 +6,9 @@ from collections.abc import Callable
 import dynascope
 import pytest
 import torch
+from dynascope.capture.calls import refusals
 from dynascope.capture.calls.overlaps import are_lookups_of_one_table, writes_unevenly
-from dynascope.capture.calls.refusals import is_harmless
+from dynascope.capture.calls.refusals import check_types, is_harmless
 from torch.nn import functional as F
 
 
@@ -223,6 +224,18 @@ def test_a_wrapped_second_is_not_beside():
 def test_operators_that_follow_their_operands_are_not_tried(function):
     """Pivots count from one: LAPACK's row exchanges with a row nought would write outside of their matrix."""
     assert not is_harmless(function)
+
+
+@pytest.mark.parametrize("sizes", [(4,), (0,)], ids=["some", "none"])
+def test_what_stops_a_gpu_for_good_is_not_tried_there(sizes, monkeypatch):
+    """Of zeros there are fewer repeats than the program says, which a kernel asserts: after that the GPU answers nothing."""
+    tried = []
+    monkeypatch.setattr(refusals._Trial, "run", lambda trial, **_: tried.append(trial) or [])
+    monkeypatch.setattr(refusals, "_tried", {})
+    x, repeats = torch.empty(sizes, device="meta"), torch.empty(sizes, dtype=torch.long, device="meta")
+    check_types(torch.repeat_interleave, (x, repeats), {"dim": 0, "output_size": 6}, torch.device("cuda"))
+    check_types(torch.multinomial, (x.half(), 2), {}, torch.device("cuda"))
+    assert not tried
 
 
 SHIFTS = {

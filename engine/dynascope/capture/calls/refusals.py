@@ -153,7 +153,7 @@ def _check_written_type(table: Any, key: Any, values: Any) -> str | None:
 def _check_empty(target: Callable, arguments: tuple, keywords: dict[str, Any], device: torch.device) -> str | None:
     """What the operator says where there is nothing in its operands, which costs nothing to ask: kernels refuse what meta
     kernels do not (a `mode` of no elements), also where nothing reads their result."""
-    if not is_harmless(target) or _draws(_overloads(target)):
+    if not is_harmless(target) or _stops_a_gpu(_overloads(target)):
         return None
     try:
         with noted():
@@ -169,7 +169,7 @@ def _check_dimension(target: Callable, arguments: tuple, keywords: dict[str, Any
         return None
     rank = max(arguments[0].dim(), 1)
     given = [keywords.get("dim"), *(arguments[at] for at in _places_of_dimension(target) if at < len(arguments))]
-    if all(-rank <= each < rank for each in given if type(each) is int) or _draws(_overloads(target)):
+    if all(-rank <= each < rank for each in given if type(each) is int) or _stops_a_gpu(_overloads(target)):
         return None
     try:
         with noted():
@@ -241,7 +241,7 @@ def _ways_to_try(
     if _operator(target) is None and isinstance(target, FunctionType) and target.__module__.startswith("torch."):
         overloads = operators_called(target, arguments, keywords) or []
         harmless = bool(overloads) and all(each.namespace == "aten" and not _reaches(each) for each in overloads)
-    if not harmless or (device.type != "cpu" and _draws(overloads)):
+    if not harmless or (device.type != "cpu" and _stops_a_gpu(overloads)):
         return ()
     return (_zeros, _one_element) if are_few else (_one_element,)
 
@@ -252,8 +252,13 @@ def _reaches(overload: torch._ops.OpOverload) -> bool:
 
 
 def _draws(overloads: Iterable[torch._ops.OpOverload]) -> bool:
-    """Whether one draws random numbers: a GPU stops for good where it cannot draw from zeros."""
     return any(torch.Tag.nondeterministic_seeded in overload.tags for overload in overloads)
+
+
+def _stops_a_gpu(overloads: list[torch._ops.OpOverload]) -> bool:
+    """Whether zeros may be what a kernel cannot go on with, of which a GPU stops for good: where there is nothing to draw from, or where
+    the result is not of the size that the program says (`repeat_interleave(x, repeats, output_size=n)`)."""
+    return _draws(overloads) or any(torch.Tag.dynamic_output_shape in overload.tags for overload in overloads)
 
 
 def is_pointwise(target: Callable) -> bool:
