@@ -8,7 +8,7 @@ one form (`sizes.worlds`). What has no form is fixed: then the numbers are what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, product
@@ -24,7 +24,7 @@ from dynascope.capture.calls.tensor_names import FACTORIES
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.values import TensorValue
-from dynascope.meta_kernels import autocast, torch_warnings
+from dynascope.meta_kernels import autocast, known_results, torch_warnings
 from dynascope.meta_kernels.quiet_torch import without_messages
 from dynascope.sizes import Scope, Size, evaluate, fix, roots_of
 from dynascope.sizes.likely import likely
@@ -60,6 +60,8 @@ class Extents:
         """Nodes whose sizes these worlds know."""
         self.limited: set[str] = set()
         """Roots with a largest value that the graph runs with."""
+        self.warnings: Sequence[Any] = ()
+        """What torch warns of while operators are asked."""
 
     @property
     def vary(self) -> bool:
@@ -186,7 +188,7 @@ class Extents:
     def _is_same(self, node: fx.Node, operand: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> bool | None:
         """Whether an operation gives its operand back with these numbers; None where the graph does not run with them."""
         try:
-            with _on_meta():
+            with self._on_meta():
                 return self._run(node, values, made) is made[operand]
         except Exception:
             return None
@@ -236,7 +238,7 @@ class Extents:
 
         def fits(values: Mapping[str, Any]) -> bool:
             try:
-                with _on_meta():
+                with self._on_meta():
                     return len(self._run(node, values, {})) == length
             except Exception:
                 return False
@@ -250,12 +252,12 @@ class Extents:
 
         def holds(values: Mapping[str, Any]) -> bool:
             try:
-                with _on_meta():
+                with self._on_meta():
                     tensor = self._run(node, values, self._made_with(values))
             except Exception:
                 return self._are_late_where_not_at_hand(values)
             try:
-                with _on_meta():
+                with self._on_meta():
                     answer = read(tensor)
             except Exception:
                 return False
@@ -418,7 +420,7 @@ class Extents:
 
     def _answer(self, node: fx.Node, read: Callable[[torch.Tensor], Any], values: Mapping[str, Any]) -> Any:
         try:
-            with _on_meta():
+            with self._on_meta():
                 return read(self._run(node, values, {}))
         except Exception:
             return None
@@ -445,7 +447,7 @@ class Extents:
 
     def _runs(self, node: fx.Node, values: Mapping[str, Any]) -> bool:
         try:
-            with _on_meta():
+            with self._on_meta():
                 self._run(node, values, {})
         except Exception:
             return False
@@ -460,7 +462,7 @@ class Extents:
     def _elsewhere(self, node: fx.Node, read: Callable[[torch.Tensor], Any]) -> list[Any]:
         """The answers in the other worlds; none where the graph does not run there."""
         try:
-            with _on_meta():
+            with self._on_meta():
                 return [
                     read(self._run(node, values, made))
                     for values, made in zip(self.worlds.values[1:], self.nodes, strict=True)
@@ -476,7 +478,7 @@ class Extents:
         is_known = self.worlds is not None and self.known == (len(scope.roots), len(scope.log))
         worlds = self.worlds if is_known else Worlds(scope, of_floats=True)
         try:
-            with _on_meta():
+            with self._on_meta():
                 shapes = [self._run(tensor.node, values, self._made_with(values)).shape for values in worlds.values[1:]]
         except Exception:
             return ()
@@ -525,6 +527,12 @@ class Extents:
         worlds.learn(self._computed())
         self.nodes = [{} for _ in worlds.values[1:]]
 
+    @contextmanager
+    def _on_meta(self) -> Iterator[None]:
+        """How the graph's operators are asked: of what torch warns there no program hears, whose sizes are others."""
+        with torch_warnings.noted() as self.warnings, torch.device("meta"), torch.no_grad():
+            yield
+
     def _run(self, wanted: fx.Node, values: Mapping[str, Any], made: dict[fx.Node, Any]) -> Any:
         if self.are_shared is not self.answers.are_shared:
             self._ask_anew()
@@ -572,11 +580,15 @@ class Extents:
             return tuple(map(torch.empty_like, arguments[1]))
         if _is_factory(node, arguments):
             keywords["device"] = META
-        with autocast.simulated(lambda tensor: "cpu"), without_messages():
-            if node.op == "call_method":
-                return getattr(arguments[0], node.target)(*map(on_meta, arguments[1:]), **keywords)
-            with inside_on_meta(node.target):
-                return node.target(*map(on_meta, arguments), **keywords)
+        arguments = tuple(map(on_meta, arguments))
+        called = getattr(type(arguments[0]), node.target) if node.op == "call_method" else node.target
+        with (
+            autocast.simulated(lambda tensor: "cpu"),
+            without_messages(),
+            inside_on_meta(called),
+            known_results.used(called, self.warnings),
+        ):
+            return called(*arguments, **keywords)
 
     def _placeholder(self, node: fx.Node, values: Mapping[str, Any]) -> Any:
         if "size" in node.meta:
@@ -600,13 +612,6 @@ def _numbers_given(node: fx.Node) -> list[Size | int]:
     fixed: list[int] = []
     fx.node.map_aggregate((node.args, node.kwargs), lambda each: fixed.append(abs(each)) if type(each) is int else None)
     return [*dict.fromkeys(varying), *sorted({*fixed} - {0, 1})]
-
-
-@contextmanager
-def _on_meta() -> Iterator[None]:
-    """How the graph's operators are asked: of what torch warns there no program hears, whose sizes are others."""
-    with torch_warnings.noted(), torch.device("meta"), torch.no_grad():
-        yield
 
 
 def _is_factory(node: fx.Node, arguments: tuple) -> bool:

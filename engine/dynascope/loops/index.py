@@ -24,6 +24,7 @@ from typing import Any
 
 from dynascope.dataclass import dataclass
 from dynascope.sizes import Size, divided, is_constant, is_multiple, known, order_of, same
+from dynascope.sizes.size import expression_of
 
 Extent = int | Size
 """A size: a number of elements, steps of a loop, or a stride."""
@@ -276,9 +277,14 @@ def delinearize(flat: Index, sizes: Iterable[Extent], strides: Iterable[Extent])
     Dimensions of size 1 have index 0 whatever their stride. The tensor must not overlap itself.
     """
     sizes, strides = tuple(sizes), tuple(strides)
-    if flat.is_fixed and not any(extent.__class__ is Size for extent in (*sizes, *strides)):
-        return _delinearized(flat, sizes, strides)
-    return _delinearize(flat, sizes, strides)
+    varying = next((extent for extent in (*sizes, *strides) if extent.__class__ is Size), None)
+    if varying is None:
+        return (_delinearized if flat.is_fixed else _delinearize)(flat, sizes, strides)
+    answers = varying.scope.log.answers
+    key = flat, *map(expression_of, sizes), *map(expression_of, strides)
+    if key not in answers:
+        answers[key] = _delinearize(flat, sizes, strides)
+    return answers[key]
 
 
 def _delinearize(flat: Index, sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> tuple[Index, ...]:
@@ -292,7 +298,7 @@ def _delinearize(flat: Index, sizes: tuple[Extent, ...], strides: tuple[Extent, 
 
 
 _delinearized = lru_cache(4096)(_delinearize)
-"""Layers ask the same again and again. Not of sizes that vary: what is relied on to order those is noted each time."""
+"""Layers ask the same again and again. What is relied on to order sizes that vary is noted: of those the answers are the log's."""
 
 
 def _by_stride(sizes: tuple[Extent, ...], strides: tuple[Extent, ...]) -> list[int]:

@@ -106,12 +106,16 @@ class RelationLog:
 
     def __init__(self) -> None:
         self._relations: dict[Relation, Any] = {}
+        self.answers: dict[Any, Any] = {}
+        """What was computed of sizes meanwhile, all of which relies on these relations: asked again it would add none."""
 
     def add(self, relation: Relation, stack: Any) -> None:
         self._relations.setdefault(relation, stack)
 
     def take_back(self, count: int) -> None:
         """All but the first `count`: nothing was made with the rest."""
+        if len(self._relations) > count:
+            self.answers.clear()
         for relation in list(self._relations)[count:]:
             del self._relations[relation]
 
