@@ -9,6 +9,7 @@ import dynascope
 import pytest
 import torch
 from dynascope.capture import standing_aside
+from dynascope.grad.tangents import Otherwise
 
 
 class Doubled(torch.autograd.Function):
@@ -142,6 +143,34 @@ def test_as_eager(name, way):
     compiled = dynascope.compile(PROGRAMS[name])
     for _ in range(2):
         check(outcome(compiled, way), outcome(PROGRAMS[name], way), says_the_same=way is not changed_between)
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_passes_of_all_kinds_through_one_region(name):
+    """What one pass has found out of its tangents serves the next one like it, and no other."""
+    compiled = dynascope.compile(PROGRAMS[name])
+    for way in (*WAYS, *reversed(WAYS), *WAYS):
+        check(outcome(compiled, way), outcome(PROGRAMS[name], way), says_the_same=way is not changed_between)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["as planned", "transposed"])
+def test_a_pass_like_an_earlier_one_has_nothing_to_find_out(order, monkeypatch):
+    """A loss beside other results, as language models give it."""
+    asked = []
+    first = Otherwise._first_derivative
+    monkeypatch.setattr(Otherwise, "_first_derivative", lambda *given: asked.append(given) or first(*given))
+
+    def program(x, a):
+        hidden = (x * a).exp()
+        return hidden * 2, hidden @ a
+
+    compiled, x, a = dynascope.compile(program), torch.rand(3, 4, requires_grad=True), torch.rand(4, requires_grad=True)
+    for scale in (1, 2, 3):
+        tangent = torch.rand(3, 4) if order == (0, 1) else torch.rand(4, 3).T
+        found, expected = (torch.autograd.grad(f(x, a)[0], (x, a), tangent * scale) for f in (compiled, program))
+        torch.testing.assert_close(found, expected)
+    assert len(asked) == 1
 
 
 def test_of_rows_that_vary():

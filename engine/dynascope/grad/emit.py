@@ -283,7 +283,7 @@ class _GraphWriter:
         for value in values:
             node = self.node(value)
             root = root_of(node)
-            is_own = root not in given and root.op == "call_function" and _count(root) == _count(node)
+            is_own = root not in given and root.op == "call_function" and _bytes(root) == _bytes(node)
             if not is_own and isinstance(value, Value):
                 node = root = self.copy(value)
             given.add(root)
@@ -298,7 +298,7 @@ class _GraphWriter:
             node = None if value is None else self.node(value)
             if node is not None and storage is not None:
                 root = root_of(node)
-                is_part = index in gradients.filling and _count(root) != _count(node)
+                is_part = index in gradients.filling and _bytes(root) != _bytes(node)
                 if is_part or root.op != "call_function" or owners.setdefault(root, storage) != storage:
                     node = self.copy(value)
                     owners[node] = storage
@@ -371,9 +371,10 @@ def _example(value: Any) -> Any:
     return value.example if isinstance(value, Number) else hint_of(value)
 
 
-def _count(node: fx.Node) -> int | None:
+def _bytes(node: fx.Node) -> int | None:
+    """Of all elements: a view of complex numbers as their parts has twice as many."""
     value = node.meta.get("val")
-    return value.numel() if isinstance(value, torch.Tensor) else None
+    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else None
 
 
 @functools.cache

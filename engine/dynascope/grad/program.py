@@ -61,6 +61,12 @@ class Program:
         )
 
     @property
+    def has_complexes(self) -> bool:
+        """Whether anything in it is a tensor of complex numbers."""
+        examples = (node.meta.get("example_value") for node in self.graph.graph.nodes)
+        return any(isinstance(each, torch.Tensor) and each.dtype.is_complex for each in examples)
+
+    @property
     def main_device(self) -> torch.device:
         """Where most of the program runs: the first input that is not on the CPU says."""
         devices = [facts.device for facts in self.inputs if isinstance(facts, InputFacts)]
@@ -101,7 +107,7 @@ class Recorded:
 def record(program: Program, overlap: Overlap = lambda index, history: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
     options = program.options
-    recorder = Recorder(table_for(options), program.main_device, trail, options.decompositions)
+    recorder = Recorder(table_for(options, program.has_complexes), program.main_device, trail, options.decompositions)
     with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
         recorder.counted = [(i, handles[i], handles[i]._version) for i in sorted(program.sharing)]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from dynascope.autograd_functions import NameRead, keep_to_passes
 from dynascope.dataclass import dataclass
 from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
-from dynascope.grad.passes import SECOND_TIME, leave, values_left
+from dynascope.grad.passes import SECOND_TIME, Left, leave, values_left
 from dynascope.grad.reasons import DifferentiationRefused
 from dynascope.grad.second_derivative import Keeping, copied, differentiate_again, not_copied, strongly, weakly
 from dynascope.grad.shapes import is_dense
@@ -70,6 +71,21 @@ def lies_as(tangent: torch.Tensor, layout: Layout) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Quick:
+    """A backward pass of some tangents, in some order of memory, after which nothing that was saved is read: what the next one needs.
+    `fits` says that tangents lie so."""
+
+    pattern: tuple[Given, ...]
+    fits: Fits
+    run: Call
+    partial: PartialBackward
+    outputs: tuple[int, ...]
+    strides: tuple[tuple[int, Any], ...]
+    """Of what is saved, by its place, as the graph says that it lies; none where the graph is the one that was saved for."""
+    left: Left
+
+
 AS_WRITTEN = Backends(lambda graph: graph, lambda graph: graph, fits_in_python)
 """Graphs run as they are."""
 
@@ -86,6 +102,8 @@ class Otherwise:
         self.lock = threading.Lock()
         self.partial: dict[tuple[Given, ...], PartialBackward] = {}
         self.calls: dict[tuple[tuple[Given, ...], bool], Call] = {}
+        self.quick: dict[tuple[bool, ...], Quick] = {}
+        """By which tangents are defined."""
 
     def install(self, environment: dict[str, Any]) -> None:
         """The names that the bridge's code reads. `keep` and `keep_copy` change with what the program turns out to do."""
@@ -114,11 +132,56 @@ class Otherwise:
                 environment |= {"keep": weakly, "keep_copy": not_copied}
 
     def __call__(self, ctx: Any, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
-        gradients = self._gradients(ctx, tangents)
+        quick = self.quick.get(tuple([tangent is not None for tangent in tangents]))
+        if quick is not None and self._is_plain_pass(ctx) and quick.fits(tangents):
+            gradients = self._quickly(ctx, tangents, quick)
+        else:
+            gradients = self._gradients(ctx, tangents)
         if any(gradient is None for gradient in gradients):
             for function, _ in ctx.next_functions:
                 keep_to_passes(function)
         return gradients
+
+    def _is_plain_pass(self, ctx: Any) -> bool:
+        """Whether it is of first derivatives, the first one through this node, and no other is to follow."""
+        is_last = not (torch.is_grad_enabled() or torch._C._autograd._get_current_graph_task_keep_graph())
+        return is_last and not hasattr(ctx, "left") and not self.names_changed()
+
+    def _quickly(self, ctx: Any, tangents: tuple[Any, ...], quick: Quick) -> tuple[Any, ...]:
+        """Frees what was saved as the kernels have read it, as the usual pass does."""
+        saved = self._saved(ctx, quick.pattern, quick.partial)
+        if any(saved[place].stride() != strides for place, strides in quick.strides):
+            saved = self._planned(saved)
+        operands = [*saved, *[tangents[output] for output in quick.outputs]]
+        del saved
+        ctx.left = quick.left
+        ctx.maybe_clear_saved_tensors()
+        return with_twins(quick.run(operands), quick.partial.twins)
+
+    def _keep_quick(self, pattern: tuple[Given, ...], tangents: tuple[Any, ...], run: Call, partial: PartialBackward) -> None:
+        """Of a pass that runs: whether the next one like it has anything to find out."""
+        with_list = getattr(run, "with_list", None)
+        saves = any(saved.layout is not None for saved in self.pair.saved)
+        if with_list is None or partial.overwritten or (partial.possible_after and saves):
+            return
+        layouts: dict[int, Layout] = {}
+        for planned, tangent, kind in zip(self.pair.tangents, tangents, pattern, strict=True):
+            if kind and planned.layout.varies and kind is not True:
+                return
+            if kind:
+                strides = planned.layout.strides if kind is True else tangent.stride()
+                layouts[planned.output] = replace(planned.layout, strides=strides)
+        places = () if run is self.run_backward else enumerate(self.pair.saved)
+        strides = ((place, saved.layout) for place, saved in places)
+        self.quick[tuple(output in layouts for output in range(self.pair.visible_count))] = Quick(
+            pattern,
+            self.backends.fits(self.pair.visible_count, layouts),
+            with_list,
+            partial,
+            tuple(layouts),
+            tuple((place, layout.strides) for place, layout in strides if layout is not None and not layout.varies),
+            Left(partial.possible_after, {}),
+        )
 
     def _gradients(self, ctx: Any, tangents: tuple[Any, ...]) -> tuple[Any, ...]:
         given = tuple(tangents[tangent.output] for tangent in self.pair.tangents)
@@ -156,7 +219,9 @@ class Otherwise:
             raise overwritten_error(overwritten, values, self.pair, ctx)
         saved = self._saved(ctx, pattern, partial)
         if run is not self.run_backward:
-            saved = [_as_planned(value, place.layout) for value, place in zip(saved, self.pair.saved, strict=True)]
+            saved = self._planned(saved)
+        if not foreign:
+            self._keep_quick(pattern, given, run, partial)
         operands = [
             tangent if foreign or isinstance(kind, tuple) else _laid_out(tangent, layout)
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
@@ -173,6 +238,9 @@ class Otherwise:
         del saved
         ctx.maybe_clear_saved_tensors()
         return with_twins(with_list(operands), partial.twins)
+
+    def _planned(self, saved: list[Any]) -> list[Any]:
+        return [_as_planned(value, place.layout) for value, place in zip(saved, self.pair.saved, strict=True)]
 
     def names_changed(self) -> bool:
         """Whether a name that a custom function's backward pass reads leads to something else than when it was captured."""

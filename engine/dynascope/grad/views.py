@@ -299,7 +299,15 @@ def _negated(builder: Builder, source: Value) -> Value:
     return builder.op(aten.neg.default, source)
 
 
+def _parts_of_complexes(builder: Builder, source: Value) -> Value:
+    """Of what was made of its parts, these."""
+    if source.step is not None and source.step.target is aten.view_as_complex.default:
+        return source.step.arguments[0]
+    return apply_view(builder, aten.view_as_real.default, source, ())
+
+
 APPLY: dict[Any, Callable[..., Value]] = {
+    aten.view_as_real.default: _parts_of_complexes,
     aten._conj.default: _conjugated,
     aten._neg_view.default: _negated,
     aten.view.default: _view,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +34,16 @@ def softmax(b: B, x: Value, dimension: int, half_to_float: Any) -> Any:
     x = b.convert(_contiguous(b, x), wide(x.dtype))
     exponential = b.exp(b.sub(x, b.amax(x, [dimension], True)))
     return b.convert(b.div(exponential, b.sum(exponential, [dimension], True)), result)
+
+
+@decomposes(aten._safe_softmax.default)
+def safe_softmax(b: B, x: Value, dimension: int, dtype: torch.dtype | None = None) -> Any:
+    """Rows that are hidden as a whole are zeros: attention written out by torch, with a mask."""
+    if not x.layout.element_count or not x.dtype.is_floating_point:
+        return NotImplemented
+    result = b.op(aten._softmax.default, x if dtype is None else b.convert(x, dtype), dimension, False)
+    largest = b.amax(b.convert(_contiguous(b, x), wide(x.dtype)), [dimension], True)
+    return b.where(b.compare("eq", largest, -math.inf), b.full([], 0, like=result), result)
 
 
 @decomposes(aten._log_softmax.default)
