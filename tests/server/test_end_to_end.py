@@ -129,7 +129,7 @@ async def test_the_program_s_arguments_arrive_as_they_are(editor):
 
 
 async def test_a_program_that_wants_arguments_is_said_to(editor):
-    await start(editor, runOnSave=True)
+    await editor.start(enginePath=str(ROOT / "engine"), runOnSave=True)
     compiled = "import torch\ntorch.compile(lambda x: x + 1)(torch.ones(2))\n"
     parser = "parser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\nprint(parser.parse_args())\n"
     path = editor.program(f"import argparse\n{parser}{compiled}")
