@@ -26,7 +26,7 @@ GRAPH = GraphFact(
     "g0", 4, "dynascope",
     steps=(
         step("mul_add", [tensor("x", True)], [tensor("mul"), tensor("late")], "k0", operators=(MUL, MUL, ADD)),
-        step("call_mm", [tensor("mul"), tensor("w", True)], [tensor("mm")]),
+        step("call_mm_1", [tensor("mul"), tensor("w", True)], [tensor("mm")], operators=("aten.mm.default",)),
         step("sub<", [tensor("mm"), tensor("late")], [tensor("out")], "k1"),
         step("other", [tensor("tangent", True)], [tensor("gradient")], "k2", "backward"),
     ),

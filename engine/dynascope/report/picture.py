@@ -185,7 +185,8 @@ def _lanes(edges: list[_Edge]) -> list[tuple[_Edge, int]]:
 
 def _drawn(box: _Box, anchor: Anchor | None, costs: Mapping[str, str]) -> Iterator[str]:
     step, kernel = box.step, box.step.kernel
-    name = f"{kernel} {step.name}" if kernel else step.name.removeprefix("call_")
+    called = " · ".join(dict.fromkeys(short_operator(operation.operator) for operation in step.operations))
+    name = f"{kernel} {step.name}" if kernel else called or step.name.removeprefix("call_")
     note = costs.get(kernel, "kernel") if kernel else "library"
     yield (
         f'<rect class="box {"kernel" if kernel else "library"}" x="{LEFT}" y="{box.top:g}" width="{BOX}" '
