@@ -4,6 +4,7 @@
 # make sanitize a sample of the tests under AddressSanitizer and other checkers of memory
 # make editor   a real VS Code in the browser with the extension and the examples
 # make vsix     package the extension
+# make release REPOSITORY=URL   wheel and extension as they are published, with the address of their repository
 # make test-tritons  kernels for a GPU, built by every Triton that is served; needs no GPU
 # make test-matrix   the suite's core on every CPython and torch that can be had here, or on INTERPRETERS; writes the README's table
 
@@ -22,7 +23,7 @@ all: run
 
 include extension/editor.mk
 
-.PHONY: all style run test test-python bench lint sanitize test-matrix test-tritons clean
+.PHONY: all style run test test-python bench lint sanitize test-matrix test-tritons release clean
 
 run: $(READY)
 	$(PY) -m dynascope run examples/quickstart.py
@@ -59,6 +60,16 @@ $(READY): pyproject.toml constraints.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[development]'
 	$(PY) -c "from dynascope.frame import hook; hook.is_native()"
 	touch $@
+
+# Of the last commit. The address is asked for, because the tree names none.
+release: $(NODE_MODULES)
+	@test -n "$(REPOSITORY)" || { echo "make: REPOSITORY=https://... is missing, the address that indexes link to" >&2; exit 1; }
+	rm -rf .build/release
+	$(PYTHON) release.py $(REPOSITORY) .build/release
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .build/release
+	ln -s $(abspath node_modules) .build/release/node_modules
+	$(MAKE) -C .build/release -o node_modules/.package-lock.json PYTHON=$(PYTHON) dist/dynascope.vsix
+	cp .build/release/dist/dynascope.vsix dist/
 
 clean:
 	rm -rf $(VENV) .build dist out artefacts

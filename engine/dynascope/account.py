@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,7 @@ from dynascope.report.facts import (
     KernelFact,
     Phase,
     StageText,
+    StepFact,
     ValueFact,
 )
 from dynascope.report.reason import Explanation
@@ -230,7 +231,7 @@ def _graph_fact(
         saved_bytes=saved_bytes_of(graph),
         memory=tuple(filter(None, (memory_fact(module.schedule, phase, lines.places) for phase, module in modules))),
         notes=tuple(dict.fromkeys(lines.told(note) for note in graph.notes)),
-        steps=tuple(fact for phase, module in modules for fact in step_facts(module, phase, names[phase], lines.places)),
+        steps=tuple(_steps(graph, compilation, names, lines)),
     )
 
 
@@ -261,6 +262,45 @@ def _variable(node: fx.Node, span: Span | None) -> str | None:
         index = node.args[1] if node.target is operator.getitem and isinstance(node.args[1], int) else -1
         return names[index] if 0 <= index < len(names) else None
     return names[0] if names else None
+
+
+def _given_names(compilation: Compilation, lines: UserLines) -> Iterator[tuple[str, str]]:
+    """By a placeholder's name, where the program has what it stands for."""
+    captured = compilation.outcome.graph if isinstance(compilation.outcome, Captured) else None
+    if captured is not None:
+        nodes = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
+        for node, source in zip(nodes, captured.sources, strict=False):
+            yield node.name, lines.expression(in_users_words(source.expression(), compilation.region.code))
+
+
+def _made_names(nodes: Iterable[fx.Node], lines: UserLines) -> Iterator[tuple[str, str]]:
+    """By a node's name the variable that the user's line gives its value. Of the nodes that one expression became the last is its value."""
+    last: dict[Span, fx.Node] = {}
+    for node in nodes:
+        stack = lines.stack(node.meta.get("user_stack", ()))
+        if stack:
+            last[stack[-1].span] = node
+    for span, node in last.items():
+        variable = _variable(node, span)
+        if variable is not None:
+            yield node.name, variable
+
+
+def _steps(
+    graph: CompiledGraph, compilation: Compilation, identifiers: dict[Phase, dict[str, str]], lines: UserLines
+) -> Iterator[StepFact]:
+    """Each graph has names of its own: what it is given has those of where it was made. A gradient has the line of what it is for, so of
+    a backward graph only what is made again there is what the line calls so."""
+    captured = {**dict(_made_names(graph.torch_graph.graph.nodes, lines)), **dict(_given_names(compilation, lines))}
+    for part in graph.parts or (graph,):
+        known = captured
+        for phase, made in part.phases():
+            nodes = made.aten.graph.nodes
+            called = {node.name: known[node.name] for node in nodes if node.op == "placeholder" and node.name in known}
+            called |= _made_names((node for node in nodes if phase == "forward" or "made_again" in node.meta), lines)
+            if made.module is not None:
+                yield from step_facts(made.module, phase, identifiers[phase], lines.places, called)
+            known = called
 
 
 def _description(node: fx.Node) -> str:

@@ -41,3 +41,13 @@ def _hook_note() -> tuple[Explanation, ...]:
 
     note = hook.note()
     return () if note is None else (note,)
+
+
+def followed_note() -> tuple[Explanation, ...]:
+    """Also where nothing was compiled: this may be why."""
+    if "dynascope.frame.hook_native" not in sys.modules:
+        return ()
+    from dynascope.frame import hook
+
+    note = hook.followed_note()
+    return () if note is None else (note,)

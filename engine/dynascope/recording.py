@@ -205,7 +205,7 @@ class Recorder:
                 graphs=tuple(graph for graph, _ in measured if graph is not None),
                 kernels=tuple(kernel for _, kernels in measured for kernel in kernels),
                 checks=tuple(self.checks),
-                notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ())))),
+                notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ()), *_followed_note()))),
             )
 
     def write(self) -> None:
@@ -370,6 +370,12 @@ def _standing_notes() -> tuple[Explanation, ...]:
 
     note = cache_note()
     return (*(() if note is None else (note,)), *process_notes())
+
+
+def _followed_note() -> tuple[Explanation, ...]:
+    from dynascope.process_notes import followed_note
+
+    return followed_note()
 
 
 def _device_name(torch) -> str:

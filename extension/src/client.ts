@@ -11,6 +11,7 @@ import type { CellReport, DocumentAnswer, Links, Output, RunState, TreeNode } fr
 import { describe, findInterpreter, type Interpreter } from './python/interpreter';
 import { configuration } from './settings';
 import { ready } from './readiness';
+import { argumentsFor } from './rememberedArguments';
 import { chooseVariant } from './variants';
 import { GO_TO, placeInCell } from './views/cellLinks';
 import { commandUri } from './views/commandUri';
@@ -217,8 +218,10 @@ export class Server implements vscode.Disposable {
             return next(command, parameters) as unknown;
           }
           // Not by `next`: getting ready may have put another client in the place of this one.
-          const isReady = await ready(this, vscode.Uri.parse(subject));
-          return isReady ? this.execute(command, ...(parameters as unknown[])) : undefined;
+          const file = vscode.Uri.parse(subject);
+          const words = argumentsFor(this.context.workspaceState, file);
+          const isReady = await ready(this, file, words);
+          return isReady ? this.execute(command, subject, { ...(words && { arguments: words }), ...detail }) : undefined;
         },
         provideHover: async (document, position, token, next) => {
           const hover = await next(document, position, token);

@@ -8,6 +8,7 @@ import { debugInformation } from './debugInformation';
 import { debugFile } from './debugging';
 import { ServerCommand, type Backend, type GraphChoice, type RunAnswer, type RunRequest } from './protocol';
 import { explained, ready } from './readiness';
+import { argumentsFor, remember, typedFor } from './rememberedArguments';
 import { chooseVariant } from './variants';
 
 export interface Tools {
@@ -17,11 +18,12 @@ export interface Tools {
   output: { show(): void };
 }
 
-type Command = (tools: Tools) => unknown;
+/** `file`: what a command is about that was not asked for in an editor. */
+type Command = (tools: Tools, file?: vscode.Uri) => unknown;
 
 /** These start an interpreter, so they wait for trust. */
 const TRUSTED: Readonly<Record<string, Command>> = {
-  'dynascope.run': tools => run(tools),
+  'dynascope.run': (tools, file) => run(tools, {}, file),
   'dynascope.runTestAtCursor': runTest,
   'dynascope.debugFile': ({ context, server }) => debugFile(context, server),
   'dynascope.runWithArguments': runWithArguments,
@@ -54,22 +56,33 @@ const ALWAYS: Readonly<Record<string, Command>> = {
 
 export function registerCommands(tools: Tools): vscode.Disposable {
   const register = (guarded: (command: Command) => Command) => ([name, command]: [string, Command]) =>
-    vscode.commands.registerCommand(name, () => guarded(command)(tools));
+    vscode.commands.registerCommand(name, (file?: unknown) => guarded(command)(tools, file instanceof vscode.Uri ? file : undefined));
   return vscode.Disposable.from(
-    ...Object.entries(TRUSTED).map(register(command => tools => (vscode.workspace.isTrusted ? command(tools) : sayRestricted()))),
+    ...Object.entries(TRUSTED).map(
+      register(command => (tools, file) => (vscode.workspace.isTrusted ? command(tools, file) : sayRestricted())),
+    ),
     ...Object.entries(ALWAYS).map(register(command => command)),
   );
 }
 
-async function run({ server }: Tools, how?: RunRequest): Promise<void> {
-  if (activeFile() === undefined && vscode.window.activeTextEditor?.document.isUntitled !== true) {
-    sayOpenFirst();
+async function run({ context, server }: Tools, how: RunRequest, file?: vscode.Uri): Promise<void> {
+  const uri = file ?? (await meantFile());
+  if (uri === undefined) {
     return;
   }
-  const uri = (await activeCursorOnDisk())?.uri;
-  if (uri !== undefined && (await ready(server, uri, how?.arguments))) {
-    await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), ...(how ? [how] : []));
+  const words = how.arguments ?? argumentsFor(context.workspaceState, uri);
+  if (await ready(server, uri, words)) {
+    await server.execute<RunAnswer>(ServerCommand.compileAndRun, uri.toString(), { ...how, ...(words && { arguments: words }) });
   }
+}
+
+/** The file on disk that a command is about; where there is none, the person has been told. */
+async function meantFile(): Promise<vscode.Uri | undefined> {
+  if (activeFile() === undefined && vscode.window.activeTextEditor?.document.isUntitled !== true) {
+    sayOpenFirst();
+    return undefined;
+  }
+  return (await activeCursorOnDisk())?.uri;
 }
 
 /** The pytest test that the cursor is in, alone. */
@@ -82,18 +95,23 @@ async function runTest({ server }: Tools): Promise<void> {
   }
 }
 
-async function runWithArguments(tools: Tools): Promise<void> {
-  const key = 'dynascope.lastArguments';
+async function runWithArguments(tools: Tools, file?: vscode.Uri): Promise<void> {
+  const uri = file ?? (await meantFile());
+  if (uri === undefined) {
+    return;
+  }
+  const { workspaceState } = tools.context;
   const typed = await vscode.window.showInputBox({
-    title: 'Dynascope: Compile and Run Current File',
-    prompt: 'Arguments of the program, written as in a shell',
+    title: `Dynascope: Compile and Run ${vscode.workspace.asRelativePath(uri)}`,
+    prompt: 'Arguments of the program, written as in a shell; it runs with them until you type others',
     placeHolder: '--epochs 2 --name "first run"',
-    value: tools.context.workspaceState.get(key, ''),
+    value: typedFor(workspaceState, uri) ?? '',
+    ignoreFocusOut: true,
     validateInput: text => (splitArguments(text) === undefined ? 'A quotation mark is not closed.' : undefined),
   });
   if (typed !== undefined) {
-    await tools.context.workspaceState.update(key, typed);
-    await run(tools, { arguments: splitArguments(typed) ?? [] });
+    await remember(workspaceState, uri, typed);
+    await run(tools, { arguments: splitArguments(typed) ?? [] }, uri);
   }
 }
 
@@ -215,7 +233,7 @@ async function ask({ server }: Tools, command: string, ...parameters: unknown[])
 async function offerToRun(tools: Tools): Promise<void> {
   const answer = await vscode.window.showInformationMessage('This file has not been compiled yet.', 'Compile and Run');
   if (answer !== undefined) {
-    await run(tools);
+    await run(tools, {});
   }
 }
 

@@ -6,6 +6,7 @@ import { activeCursorOnDisk, sayOpenFirst } from './activeFile';
 import type { Server } from './client';
 import { enginePath } from './launch';
 import { ready } from './readiness';
+import { argumentsFor } from './rememberedArguments';
 import { configuration } from './settings';
 
 const DEBUGGER = 'debugpy';
@@ -15,7 +16,7 @@ export function registerDebugging(context: vscode.ExtensionContext): vscode.Disp
   return vscode.debug.registerDebugConfigurationProvider(DEBUGGER, provider, vscode.DebugConfigurationProviderTriggerKind.Dynamic);
 }
 
-/** What a debugger looks at runs as it was written: every line stops, and the report says what was compiled all the same. */
+/** What a debugger looks at runs as it was written, so that every line stops; the report says so. */
 export async function debugFile(context: vscode.ExtensionContext, server: Server): Promise<void> {
   const uri = (await activeCursorOnDisk())?.uri;
   if (uri === undefined) {
@@ -41,7 +42,7 @@ export function launch(context: vscode.ExtensionContext, uri?: vscode.Uri, execu
     request: 'launch',
     name: uri === undefined ? 'Dynascope: current file' : `Dynascope: ${path.basename(uri.fsPath)}`,
     module: 'dynascope',
-    args: ['run', uri?.fsPath ?? '${file}', '--', ...settings.run.arguments],
+    args: ['run', uri?.fsPath ?? '${file}', '--', ...((uri && argumentsFor(context.workspaceState, uri)) ?? settings.run.arguments)],
     cwd: uri === undefined ? '${workspaceFolder}' : (vscode.workspace.getWorkspaceFolder(uri)?.uri.fsPath ?? path.dirname(uri.fsPath)),
     env: { ...settings.environment, PYTHONPATH: [enginePath(context), process.env.PYTHONPATH].filter(Boolean).join(path.delimiter) },
     console: 'integratedTerminal',

@@ -5,6 +5,7 @@ import { rememberActiveFile } from './activeFile';
 import { Server } from './client';
 import { registerCommands } from './commands';
 import { registerDebugging } from './debugging';
+import { registerOffersOfArguments } from './offerArguments';
 import { onPythonExtensionChange } from './python/pythonExtension';
 import { SECTION } from './settings';
 import { registerDocuments } from './views/documents';
@@ -31,6 +32,7 @@ export function activate(context: vscode.ExtensionContext): void {
     registerDebugging(context),
     registerLinked(server),
     registerNotebooks(server),
+    registerOffersOfArguments(server),
     registerPages(server),
     registerPictures(server),
     registerTree(server),

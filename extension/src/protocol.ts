@@ -114,6 +114,8 @@ export interface RunState {
   exitCode?: number | null;
   signal?: number | null;
   cancelled?: boolean | null;
+  /** Where the program ended because of its arguments: what it said of them. */
+  refusedArguments?: string | null;
   seconds?: number | null;
   functions: number;
   graphs: number;

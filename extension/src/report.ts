@@ -201,6 +201,7 @@ export interface TensorFact {
   description: string;
   bytes: number | null;
   is_given: boolean;
+  called: string;
 }
 export interface KernelFact {
   identifier: string;

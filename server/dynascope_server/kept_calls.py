@@ -2,7 +2,7 @@
 
 calls = KeptCalls(folder)
 calls.descriptor                    for `dynascope run --keep-fd`; each process that keeps a call comes through it
-answers = await calls.ask(keys, {"model.py": (old, new)})
+async for answers in calls.ask(keys, {"model.py": (old, new)}): ...
 calls.close()                       and all of them end
 
 A process lives as long as its socket: it goes with the server, however that ends, and leaves nothing behind.
@@ -16,7 +16,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ LATER_SECONDS = 5.0
 """In which who was asked says that the time is over; after it, that nobody answers."""
 GREETING_BYTES = 4096
 DESCRIPTORS = 8
+ASKED_AT_ONCE = 3
+"""Calls of one function: each takes a processor for itself."""
 LINE_LIMIT = 256 * 1024 * 1024
 
 
@@ -90,18 +93,19 @@ class KeptCalls:
     def keys(self) -> set[Key]:
         return {kept.key for kept in self._kept}
 
-    async def ask(self, keys: Collection[Key], texts: Mapping[str, tuple[str, str]]) -> list[Answer]:
-        """Of each kept call of these functions. Who is cancelled, or asks too much, leaves nothing to the next."""
+    async def ask(self, keys: Collection[Key], texts: Mapping[str, tuple[str, str]]) -> AsyncIterator[list[Answer]]:
+        """Of each kept call of these functions, of many the last ones first. Who is cancelled, or asks too much, leaves nothing to the
+        next."""
         if self._joining:
             await asyncio.wait(set(self._joining))
-        identifier = next(self._numbers)
-        question = json.dumps({"id": identifier, "texts": texts, "seconds": ANSWER_SECONDS}, ensure_ascii=True)
-        asked = [kept for kept in self._kept if kept.key in keys]
-        for kept in asked:
-            kept.writer.write(question.encode() + b"\n")
-        async with self._asking:
-            answers = await asyncio.gather(*(self._answer(kept, identifier) for kept in asked))
-        return [answer for answer in answers if answer is not None]
+        for turn in _turns([kept for kept in self._kept if kept.key in keys]):
+            identifier = next(self._numbers)
+            question = json.dumps({"id": identifier, "texts": texts, "seconds": ANSWER_SECONDS}, ensure_ascii=True)
+            for kept in turn:
+                kept.writer.write(question.encode() + b"\n")
+            async with self._asking:
+                answers = await asyncio.gather(*(self._answer(kept, identifier) for kept in turn))
+            yield [answer for answer in answers if answer is not None]
 
     async def _answer(self, kept: _Kept, identifier: int) -> Answer | None:
         data: dict[str, Any] = {}
@@ -157,3 +161,12 @@ class KeptCalls:
         if self._ours.fileno() >= 0:
             self._loop.remove_reader(self._ours)
             self._ours.close()
+
+
+def _turns(asked: list[_Kept]) -> list[list[_Kept]]:
+    """At least one. The call that a person sees is most often the last one."""
+    of_function: dict[Key, list[_Kept]] = defaultdict(list)
+    for kept in sorted(asked, key=lambda kept: -kept.number):
+        of_function[kept.key].append(kept)
+    longest = max(map(len, of_function.values()), default=1)
+    return [[kept for calls in of_function.values() for kept in calls[n : n + ASKED_AT_ONCE]] for n in range(0, longest, ASKED_AT_ONCE)]

@@ -5,6 +5,7 @@ ended by SIGSEGV while fusing `f`  ->  errored, "Python was ended by SIGSEGV whi
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from dynascope.report.reason import Explanation
 from dynascope_server.events import Stage
 
 State = Literal["starting", "running", "errored", "exited"]
+ERRORS = re.compile(r"^(\S+: )?error: (.+)$", re.IGNORECASE | re.MULTILINE)
+USAGE = re.compile(r"^\s*usage:", re.IGNORECASE | re.MULTILINE)
 EXPLAINED = (2, 78, 124)
 """The engine's own exit codes: no such file, an interpreter it cannot use, a time limit. It says more as a problem."""
 
@@ -47,6 +50,18 @@ class Verdict:
 
 def judge(seen: Seen) -> Verdict:
     return next(make(seen) for applies, make in CASES if applies(seen))
+
+
+REFUSED = 2
+"""The exit code of a program that was not given the arguments it wants: argparse's, click's and that of Unix tools."""
+
+
+def refused_arguments(seen: Seen) -> str:
+    """What the program said of its arguments when it left because of them; empty where it did not."""
+    found = ERRORS.findall(seen.last_words) if seen.return_code == REFUSED else []
+    # A usage of many options is longer than the last words that are kept; who names the program has printed one.
+    is_usage = bool(found) and (bool(found[-1][0]) or USAGE.search(seen.last_words) is not None)
+    return found[-1][1].strip().rstrip(".") if is_usage else ""
 
 
 def failed(code: str, message: str, remedy: str) -> Verdict:

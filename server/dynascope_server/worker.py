@@ -54,8 +54,6 @@ class Launch:
     timeout: float = 0.0
     test: str = ""
     """One of the file's, to be run by pytest."""
-    module: str = ""
-    """What the file is called as a module, where Python runs it only so."""
     kept: KeptCalls | None = None
     """Where the calls that it compiles for are kept, if they are."""
 
@@ -66,8 +64,7 @@ class Launch:
             engine += ["--keep-fd", f"{self.kept.descriptor}"]
         if self.test:
             return [*engine, *self.options, "-m", "pytest", "--", "-q", f"{self.file}::{self.test}"]
-        program = ["-m", self.module] if self.module else [self.file]
-        return [*engine, *self.options, *program, "--", *self.arguments]
+        return [*engine, *self.options, self.file, "--", *self.arguments]
 
 
 class Listener(Protocol):

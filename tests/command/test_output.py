@@ -76,6 +76,15 @@ def test_a_line_that_is_never_reached_says_so(run):
     assert "-    6 |         x = x * 3" in told and "C    7 |     return x + 1" in told
 
 
+def test_what_python_runs_behind_a_handled_error_was_reached(run):
+    body = "    try:\n        y = viewed(x)\n    except RuntimeError:\n        y = x + 1\n    else:\n        y = x - 1\n    return y\n"
+    viewed = "def viewed(x):\n    x = x.view(7)\n    return x\n"
+    text = f"import torch\n\n{viewed}\n@torch.compile\ndef f(x):\n{body}\nf(torch.ones(3))\n"
+    told = run(text, "--annotate").stderr
+    assert "E   12 |         y = x + 1" in told and "E   15 |     return y" in told
+    assert "-   14 |         y = x - 1" in told and "-    5 |     return x" in told
+
+
 @pytest.mark.parametrize("kind, code", [("break", 1), ("recompile", 1), ("uncompiled", 0)])
 def test_an_exit_code_for_continuous_integration(run, kind, code):
     answer = run(BREAKS, "--quiet", "--fail-on", kind)

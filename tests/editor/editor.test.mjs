@@ -207,6 +207,21 @@ describe('a file that is compiled and run', () => {
     await window.screenshot('11-raises-problem');
   });
 
+  step(own, 'a program that wants arguments is offered them, and is run with them again', async window => {
+    await window.open('wants.py');
+    await window.command(RUN);
+    const offer = window.notification('wants.py: the following arguments are required: --steps');
+    await offer.waitFor();
+    await window.screenshot('12-wants-arguments');
+    await offer.getByRole('button', { name: 'Run with Arguments…' }).click();
+    await window.page.locator('.quick-input-widget input.input').fill('--steps 3');
+    await window.page.keyboard.press('Enter');
+    await window.exists(path.join(own.folder, 'steps-3-0'));
+    await window.status('nothing compiled').waitFor();
+    await window.command(RUN);
+    await window.exists(path.join(own.folder, 'steps-3-1'));
+  });
+
   step(own, 'a program that never ends is cancelled', async window => {
     const endless = await window.open('endless.py');
     await window.command(RUN);

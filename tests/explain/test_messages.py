@@ -1,4 +1,4 @@
-"""What every case says, word for word: the reviewed text of `messages.txt`.
+"""What every case and every reason says, word for word: the reviewed text of `messages.txt`.
 
 `python tests/explain/test_messages.py` writes it anew; the difference is then read like any other change.
 """
@@ -15,6 +15,7 @@ import pytest
 import torch
 from dynascope import recording
 from dynascope.report.findings import findings
+from reason_words import reasons, said_by
 
 FILE = Path(__file__).with_name("messages.txt")
 
@@ -65,6 +66,17 @@ CASES = {
             return x if mask is None else x * mask
 
         f(torch.ones(2), torch.ones(2, dtype=torch.bool))
+    """,
+    "if of a number that NumPy computes": """
+        import numpy as np
+
+        def f(x):
+            top = float(np.max(x.detach().numpy()))
+            if top > 1:
+                x = x / top
+            return x
+
+        f(torch.ones(2))
     """,
     "conditional expression": "def f(x):\n    return x + 1 if x.sum() > 0 else x - 1\n\nf(torch.ones(2))",
     "text of a tensor": 'def f(x):\n    y = x.sum()\n    return x + 1, format(y, ".2f")\n\nf(torch.ones(2))',
@@ -567,7 +579,12 @@ def test_numbers_that_only_the_run_knows(lines, words, tmp_path):
 
 
 def test_the_file_has_these_cases_and_no_others():
-    assert list(sections()) == list(CASES)
+    assert list(sections()) == [*CASES, *reasons()]
+
+
+@pytest.mark.parametrize("title", reasons())
+def test_its_words_were_reviewed(title):
+    assert said_by(reasons()[title]) == sections()[title]
 
 
 def test_no_internals_are_shown():
@@ -575,8 +592,9 @@ def test_no_internals_are_shown():
 
 
 def test_code_in_the_words_is_valid_python():
-    """What is quoted is an expression or statement that can be pasted; the head of a statement is one with a body."""
-    for quoted in set(QUOTED.findall(FILE.read_text(encoding="utf-8"))):
+    """What is quoted is an expression or statement that can be pasted; the head of a statement is one with a body. Reasons with the names
+    of their fields quote commands too."""
+    for quoted in set(QUOTED.findall("\n".join(sections()[case] for case in CASES))):
         if quoted in ("and", "not", ".to(...)", "drop_last=True", "output_size=n") or re.fullmatch(r"[\w.]+", quoted):
             continue
         ends = (f"{quoted}\ndef f(): pass" if quoted.startswith("@") else quoted, f"{quoted}:\n    pass", f"{quoted}\n    pass")
@@ -598,4 +616,5 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
         blocks = [f"== {case} ==\n{said(text, folder)}\n" for case, text in CASES.items()]
+    blocks += [f"== {title} ==\n{said_by(reason)}\n" for title, reason in reasons().items()]
     FILE.write_text("\n".join(blocks), encoding="utf-8")

@@ -11,7 +11,7 @@ AT = Span("model.py", 3, 4, 3, 20)
 
 
 def tensor(name, is_given=False):
-    return TensorFact(name, "f32[32, 64]", 8192, is_given)
+    return TensorFact(f"{name}_1", "f32[32, 64]", 8192, is_given, "" if name == "mm" else name)
 
 
 MUL, ADD = "aten.mul.Tensor", "aten.add.Tensor"
@@ -26,7 +26,7 @@ GRAPH = GraphFact(
     "g0", 4, "dynascope",
     steps=(
         step("mul_add", [tensor("x", True)], [tensor("mul"), tensor("late")], "k0", operators=(MUL, MUL, ADD)),
-        step("call_mm", [tensor("mul"), tensor("w", True)], [tensor("mm")]),
+        step("call_mm_1", [tensor("mul"), tensor("w", True)], [tensor("mm")], operators=("aten.mm.default",)),
         step("sub<", [tensor("mm"), tensor("late")], [tensor("out")], "k1"),
         step("other", [tensor("tangent", True)], [tensor("gradient")], "k2", "backward"),
     ),
@@ -34,8 +34,8 @@ GRAPH = GraphFact(
 
 
 def test_names_of_weights_have_room():
-    name = "self_classification_head_weight"
-    given = step("call_mm", [TensorFact(name, "f32[5, 32]", 640, True)], [tensor("mm")])
+    name = "self.classification_head.weight"
+    given = step("call_mm", [TensorFact("weight", "f32[5, 32]", 640, True, name)], [tensor("mm")])
     graph = GraphFact("g0", 1, "dynascope", steps=(given,))
     wide = picture(graph, "forward", most_letters=MOST_LETTERS)
     assert f">{name} f32[5, 32] 640 B<" in wide and 'viewBox="-' in wide
@@ -59,7 +59,8 @@ def test_steps_of_the_phase_are_drawn_with_their_operators(forward):
 
 def test_every_tensor_between_and_around_steps_has_its_bytes(forward):
     edges = [element.find("title").text for element in forward.iter("g") if element.get("class") == "edge"]
-    assert sorted(edges) == [f"{name} f32[32, 64] 8.0 KiB" for name in ("late", "mm", "mul", "out", "w", "x")]
+    names = ("", "late ", "mul ", "out ", "w ", "x ")
+    assert sorted(edges) == sorted(f"{name}f32[32, 64] 8.0 KiB" for name in names), "and none has a name that the program does not know"
 
 
 def test_parts_lead_to_their_line_and_to_their_kernel(forward):
@@ -82,8 +83,8 @@ def test_many_tensors_that_wait_stay_beside_each_other():
 
 def test_what_a_long_name_leaves_no_room_for_is_left_out():
     """With the device it has two spaces."""
-    long = TensorFact("self_layers_0_linear_weight", "f32[10, 32] cpu", 1280, True)
+    long = TensorFact("weight", "f32[10, 32] cpu", 1280, True, "self.layers[0].linear_weight")
     graph = GraphFact("g0", 1, "dynascope", steps=(step("mm", [long], [tensor("out")]),))
-    assert f">{long.name}<" in picture(graph, "forward")
-    assert f">{long.name} 1.2 KiB<" in picture(graph, "forward", most_letters=36)
-    assert f">{long.name} f32[10, 32] 1.2 KiB<" in picture(graph, "forward", most_letters=48)
+    assert f">{long.called}<" in picture(graph, "forward")
+    assert f">{long.called} 1.2 KiB<" in picture(graph, "forward", most_letters=36)
+    assert f">{long.called} f32[10, 32] 1.2 KiB<" in picture(graph, "forward", most_letters=48)

@@ -128,6 +128,23 @@ async def test_the_program_s_arguments_arrive_as_they_are(editor):
     assert editor.printed() == f"{given}\n"
 
 
+async def test_a_program_that_wants_arguments_is_said_to(editor):
+    await editor.start(enginePath=str(ROOT / "engine"), runOnSave=True)
+    compiled = "import torch\ntorch.compile(lambda x: x + 1)(torch.ones(2))\n"
+    parser = "parser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\nprint(parser.parse_args())\n"
+    path = editor.program(f"import argparse\n{parser}{compiled}")
+    editor.open(path)
+    end = await editor.run(path)
+    assert (end["exitCode"], end["refusedArguments"]) == (2, "the following arguments are required: --data")
+    assert "required: --data" in end["message"]
+    end = await editor.run(path, {"arguments": ["--data", "x"]})
+    assert end["exitCode"] == 0 and "refusedArguments" not in end
+    states = len(editor.seen_states())
+    editor.client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(path.as_uri())))
+    await editor.until(lambda: any(state["state"] == "exited" for state in editor.seen_states()[states:]))
+    assert editor.seen_states()[-1]["exitCode"] == 0, "it is run again as it ran last"
+
+
 @pytest.mark.parametrize(
     "text, printed",
     [

@@ -228,3 +228,19 @@ def kept(path):
     listing = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True).stdout
     rows = [line.strip().partition(" ") for line in listing.splitlines()]
     return [int(process) for process, _, command in rows if command.strip() == f"{sys.executable} {path}"]
+
+
+async def test_all_variants_follow_an_edit(editor):
+    """Those that a person sees first, then the others."""
+    await start(editor)
+    step = "@torch.compile\ndef step(x):\n    return x * 2\n"
+    kinds = ("float32", "float64", "int32", "int64", "int16")
+    calls = "".join(f"step(torch.ones(4, dtype=torch.{kind}))\n" for kind in kinds)
+    text = f"import torch\n\n\n{step}\n\n{calls}"
+    path = await ran(editor, text)
+    assert any(title.startswith("variant 5 of 5") for title in await titles(editor, path))
+    editor.edit(path, text.replace("x * 2", "x[:3] * 2"))
+
+    async with asyncio.timeout(PATIENCE):
+        while not any(title.startswith("variant 5 of 5") and "i16[4]" in title for title in await live(editor, path)):
+            await asyncio.sleep(0.05)

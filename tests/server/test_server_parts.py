@@ -15,7 +15,6 @@ from dynascope.report.span import Span
 from dynascope_server.events import Ended, ProblemMet, ReportWritten, Stage, read_event
 from dynascope_server.ide.addresses import Address
 from dynascope_server.ide.definitions import gone
-from dynascope_server.ide.modules import Module, module_of
 from dynascope_server.interpreter import find_interpreter, program_environment
 from dynascope_server.lsp.positions import Area, area_of_line, area_of_span, column_of_bytes
 from dynascope_server.output import OutputBuffer
@@ -24,7 +23,7 @@ from dynascope_server.report_file import UnreadableReport, read_report
 from dynascope_server.session import Session
 from dynascope_server.settings import RunSettings, Settings, read_settings
 from dynascope_server.storage import KEPT_RUNS, Storage, open_storage
-from dynascope_server.verdict import Seen, judge
+from dynascope_server.verdict import Seen, judge, refused_arguments
 
 
 class TestSettings:
@@ -135,6 +134,21 @@ class TestVerdict:
         for code in (-11, -9, -15, -64, 1, 78):
             failure = judge(Seen(code, "/log")).failure
             assert failure.message and failure.remedy
+
+
+    @pytest.mark.parametrize(
+        "code, last_words, expected",
+        [
+            (2, "usage: a.py [-h] --data DATA\na.py: error: argument --n: invalid value: 3\n", "argument --n: invalid value: 3"),
+            (2, "[--lr LR]\na.py: error: the following arguments are required: --data\n", "the following arguments are required: --data"),
+            (2, "Usage: a.py [OPTIONS]\n\nError: Missing option '--data'.\n", "Missing option '--data'"),
+            (1, "a.py: error: no\n", ""),
+            (2, "Error: disk full\n", ""),
+            (2, "boom\n", ""),
+        ],
+    )
+    def test_a_program_that_wants_other_arguments(self, code, last_words, expected):
+        assert refused_arguments(Seen(code, "/log", end_announced=True, last_words=last_words)) == expected
 
 
 class TestPositions:
@@ -295,41 +309,6 @@ def test_descendants_are_found_by_parent():
             time.sleep(0.05)
         process.stdin.close()
     assert len(found) == 1
-
-
-class TestModules:
-    """Files that Python runs only with `-m`."""
-
-    @pytest.fixture
-    def package(self, tmp_path):
-        inner = tmp_path / "src" / "pkg" / "inner"
-        inner.mkdir(parents=True)
-        for folder in (inner, inner.parent):
-            (folder / "__init__.py").touch()
-        return inner
-
-    def test_a_relative_import_makes_one(self, package):
-        text = "import os\nfrom . import blocks\n"
-        root = str(package.parent.parent)
-        assert module_of(str(package / "main.py"), text) == Module("pkg.inner.main", root)
-        assert module_of(str(package.parent / "__main__.py"), text) == Module("pkg", root)
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "import os\n",
-            "from pkg import blocks\n",
-            "try:\n    from . import blocks\nexcept ImportError:\n    import blocks\n",
-            "def main():\n    from . import blocks\n",
-            "from . import (\n",
-        ],
-    )
-    def test_others_run_by_their_names(self, package, text):
-        assert module_of(str(package / "main.py"), text) is None
-
-    def test_without_a_package_there_is_none(self, package):
-        assert module_of(str(package.parent.parent / "main.py"), "from . import blocks\n") is None
-        assert module_of(str(package / "my-main.py"), "from . import blocks\n") is None
 
 
 @pytest.mark.parametrize(

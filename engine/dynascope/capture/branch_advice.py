@@ -109,8 +109,20 @@ def _with_tensors(place: Span, test: ast.expr, told: str) -> str:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in names:
                 if _kept(value) == ast.unparse(value):
                     return told
+                if _is_numpy(value):
+                    text = ast.unparse(value)
+                    return f"Compute `{name}` with torch: `{text}` is no tensor. Then: {told[0].lower()}{told[1:]}"
                 return f"Keep the tensor, `{name} = {_kept(value)}`. Then: {told[0].lower()}{told[1:]}"
     return told
+
+
+LEAVES_TORCH, ENTERS_TORCH = frozenset({"numpy", "tolist"}), frozenset({"from_numpy", "as_tensor", "tensor"})
+
+
+def _is_numpy(value: ast.expr) -> bool:
+    """What is computed of an array or a list, which `_kept` would not make a tensor again."""
+    called = {each.func.attr for each in ast.walk(value) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
+    return bool(called & LEAVES_TORCH) and not called & ENTERS_TORCH
 
 
 def _with_last(place: Span, node: ast.If) -> ast.If:

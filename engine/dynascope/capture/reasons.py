@@ -145,11 +145,18 @@ class TorchCallFails(Reason):
     severity: ClassVar[str] = "information"
     expression: str
     detail: str
+    is_caught: bool = False
+    """There is a handler around it."""
 
     def message(self) -> str:
         return f"`{self.expression}` raises with these arguments: {self.detail}"
 
     def remedy(self) -> str:
+        if self.is_caught:
+            return (
+                "Python hands that to the `except` around it, and runs the function from there on. To have the rest compiled, ask for the "
+                f"shape or type before, and leave out `{self.expression}` where it raises."
+            )
         return f"Correct the arguments of `{self.expression}`; plain PyTorch raises the same error."
 
 

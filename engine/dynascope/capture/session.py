@@ -440,9 +440,8 @@ class Session:
             states = (*states[:-1], replace(states[-1], gives_data=True))
         for at, state in enumerate(states):
             StepWriter(state, self.region, no_table, None if at == depth - 1 else "call").write()
-        if isinstance(reason, ProgramRaises):
-            reason = replace(reason, is_caught=may_be_caught)
         if isinstance(reason, (ProgramRaises, TorchCallFails)):
+            reason = replace(reason, is_caught=may_be_caught)
             return self.finished(RaiseExit(reason, span, stack, may_be_caught), None, states)
         return self.finished(BreakExit(reason, span, stack), None, states)
 

@@ -12,6 +12,7 @@ import sys
 import types
 from typing import Any
 
+from dynascope.command.modules import module_of_file
 from dynascope.report.stages import goes_by
 
 MOST = 6
@@ -73,10 +74,14 @@ class Calls:
 
     def run(self, file: str, arguments: list[str]) -> None:
         sys.argv = [file, *arguments]
-        sys.path.insert(0, os.path.dirname(self.file))
+        module = module_of_file(self.file)
+        sys.path.insert(0, module.root if module is not None and module.root else os.path.dirname(self.file))
         sys.setprofile(self._on_event)
         try:
-            runpy.run_path(file, run_name="__main__")
+            if module is None:
+                runpy.run_path(file, run_name="__main__")
+            else:
+                runpy.run_module(module.name, run_name="__main__", alter_sys=True)
         except (SystemExit, _Enough):
             pass
         except Exception as error:

@@ -7,6 +7,7 @@ facts.kernels, facts.borders, facts.externs, facts.texts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from dynascope.codegen.kernels import Kernel, KernelModule
 from dynascope.codegen.reasons import LibraryCall
@@ -128,23 +129,27 @@ def memory_fact(schedule: Schedule, phase: Phase, places: Places = user_places) 
 
 
 def step_facts(
-    module: KernelModule, phase: Phase, identifiers: Mapping[str, str], places: Places = user_places
+    module: KernelModule,
+    phase: Phase,
+    identifiers: Mapping[str, str],
+    places: Places = user_places,
+    called: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[StepFact]:
-    """`identifiers` of kernels in the report, by their names."""
+    """`identifiers` of kernels in the report, by their names; `called`: by a buffer's name what the user calls it."""
     schedule = module.schedule
     for step, kernel in zip(schedule.steps, module.kernels, strict=True):
         group = step.group if isinstance(step, ScatterGroup) else step
         origins = (group.origin,) if isinstance(group, ExternCall) else group.origins
         operations = tuple(OperationFact(o.operator, next(iter(places(o.span, o.stack)), o.span)) for o in origins)
-        written = tuple(_tensor(schedule, name) for name in makes(step))
-        read = tuple(_tensor(schedule, name) for name in reads(step))
+        written = tuple(_tensor(schedule, name, called) for name in makes(step))
+        read = tuple(_tensor(schedule, name, called) for name in reads(step))
         identifier = identifiers.get(kernel.name) if kernel is not None else None
         yield StepFact(group.name, phase, operations, read, written, identifier)
 
 
-def _tensor(schedule: Schedule, name: str) -> TensorFact:
+def _tensor(schedule: Schedule, name: str, called: Mapping[str, str]) -> TensorFact:
     buffer = schedule.buffers[name]
-    return TensorFact(name, describe_buffer(buffer), hint_of(buffer.bytes), buffer.role == "input")
+    return TensorFact(name, describe_buffer(buffer), hint_of(buffer.bytes), buffer.role == "input", called.get(name, ""))
 
 
 def _why(step: ExternCall) -> Explanation | None:

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dynascope.command.modules import as_module
 from dynascope.command.named_program import USAGE, cannot_be_run
 from dynascope.fixes.edits import line_before
 from dynascope.proving.asking import Program, Prover, ProverEnded, is_served
@@ -35,7 +36,14 @@ def fix(options: argparse.Namespace) -> int:
         return USAGE
     if not is_served():
         return _complain("fixes are proved in processes that fork, which this system does not have.", FAILED)
-    program = Program(os.path.abspath(options.file), tuple(options.arguments), options.device)
+    module = as_module(options)
+    program = Program(
+        os.path.abspath(options.file),
+        tuple(options.arguments),
+        options.device,
+        module.name if module is not None else None,
+        module.root if module is not None else None,
+    )
     texts = {os.path.abspath(file): text for file, text in json.load(sys.stdin).items()} if options.texts else {}
     try:
         with Prover(seconds=options.timeout) as prover:

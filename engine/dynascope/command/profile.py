@@ -77,7 +77,7 @@ def _kernels(report: CompileReport, found: list[Cost], width: int) -> Iterator[s
         moved = "" if cost.bandwidth is None else f", {_bandwidth(cost.bandwidth)}"
         each = duration(cost.seconds / cost.calls).replace(" ", NO_BREAK) if cost.calls else "0"
         where = f" for line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""
-        told = f"{cost.name} ({cost.phase}){where}: {cost.calls}{NO_BREAK}x{NO_BREAK}{each}{moved}"
+        told = f"{cost.name}, {cost.phase}{where}: {cost.calls}{NO_BREAK}x{NO_BREAK}{each}{moved}"
         first, *others = (row.replace(NO_BREAK, " ") for row in wrapped(told, width - len(START) if width else 0))
         yield _row(cost.seconds, cost.share) + first
         yield from (f"{START}{more}" for more in others)

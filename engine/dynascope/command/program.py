@@ -31,8 +31,8 @@ _START = str(Path(__file__).parent / "start")
 def environment(settings: dict[str, Any], variables: dict[str, str] | None = None) -> dict[str, str]:
     """The child's environment variables: those given or ours, with the way to `begin`."""
     given = _inherited() if variables is None else variables
-    before = given.get("PYTHONPATH")
-    path = _START + (os.pathsep + before if before else "")
+    before, root = given.get("PYTHONPATH"), settings.get("root")
+    path = os.pathsep.join([_START, *([root] if root else []), *([before] if before else [])])
     return {**given, "PYTHONPATH": path, SETTINGS: json.dumps({**settings, "python_path": before})}
 
 
@@ -159,12 +159,13 @@ def _serve(settings: dict[str, Any], recorder: Any) -> str:
         for name in ("dynamic", "fullgraph", "backend", "cache", "profile", "levels", "trace")
         if settings.get(name) is not None
     }
-    source = _source_of_module(settings["file"]) if settings["module"] else _source_of_file(settings["file"])
+    is_named = settings["module"] == settings["file"]
+    source = _source_of_module(settings["file"]) if is_named else _source_of_file(settings["file"])
     text = _text_of(source)
-    if settings["module"]:
+    if is_named:
         text = b"\n".join([text, *map(_text_of, _files_given(settings["arguments"]))])
-    serve_torch_compile(text, _watched(source) if settings["module"] else source, chosen, settings["device"], recorder)
-    return os.path.dirname(os.path.realpath(source)) if not settings["module"] else os.getcwd()
+    serve_torch_compile(text, _watched(source) if is_named else source, chosen, settings["device"], recorder)
+    return settings["root"] or (os.getcwd() if is_named else os.path.dirname(os.path.realpath(source)))
 
 
 def _files_given(arguments: Collection[str]) -> list[str]:

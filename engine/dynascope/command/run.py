@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dynascope.command.modules import as_module
 from dynascope.command.named_program import USAGE, cannot_be_run
 from dynascope.command.output import failure, write_output
 from dynascope.command.program import environment
@@ -182,10 +183,12 @@ def execute_apart(options: argparse.Namespace, report_path: Path, **streams: Any
 
 
 def child_settings(options: argparse.Namespace, report_path: Path) -> dict[str, Any]:
+    module = as_module(options)
     return {
         "file": options.file,
         "arguments": options.arguments,
-        "module": getattr(options, "module", False),
+        "module": module.name if module is not None else None,
+        "root": module.root if module is not None else None,
         "report": str(report_path),
         "events": options.events_fd,
         "keep": getattr(options, "keep_fd", None),
@@ -203,7 +206,8 @@ def child_settings(options: argparse.Namespace, report_path: Path) -> dict[str, 
 
 
 def child_command(options: argparse.Namespace) -> list[str]:
-    return [sys.executable, *(["-m"] if getattr(options, "module", False) else []), options.file, *options.arguments]
+    module = as_module(options)
+    return [sys.executable, *(["-m", module.name] if module is not None else [options.file]), *options.arguments]
 
 
 def _say_how_it_ended(code: int, path: Path) -> None:

@@ -88,7 +88,7 @@ def _serve_subprocess(module: Any, own_settings: Callable[[], dict], environment
             found = _variables(variables)
             rank = _rank(command, executables, folder, found)
             if rank is not None:
-                own = {"file": rank.file, "arguments": list(rank.arguments), "module": rank.is_module}
+                own = {"file": rank.file, "arguments": list(rank.arguments), "module": rank.file if rank.is_module else None, "root": None}
                 found = environment({**own_settings(), **own}, found)
                 variables = [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in found.items()]
         except (OSError, ValueError):

@@ -79,11 +79,10 @@ dispatcher_choose(Dispatcher *self, PyObject *const *arguments, Py_ssize_t count
     return function;
 }
 
-/* A debugger or tracer wants to see the program's own lines and calls: it runs as it was written meanwhile. */
 static inline bool
 wants_entries(const EntryTable *table, const PyFunctionObject *function)
 {
-    return suspended == 0 && !table->given_up && function->func_code == (PyObject *)table_code(table) && !thread_is_traced()
+    return suspended == 0 && !table->given_up && function->func_code == (PyObject *)table_code(table) && !is_followed()
         && !is_read_elsewhere();
 }
 

@@ -225,7 +225,7 @@ consider_frame(PyThreadState *thread, _PyInterpreterFrame *frame, PyObject **res
         return true;
     }
     EntryTable *table = table_of(code, function);
-    if (table == NULL || table->given_up || thread_is_traced() || !can_finish(thread, frame)) {
+    if (table == NULL || table->given_up || is_followed() || !can_finish(thread, frame)) {
         return true;
     }
     Entry *entry = NULL;

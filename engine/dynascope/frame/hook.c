@@ -40,6 +40,7 @@ static PyMethodDef hook_functions[] = {
     {"foreign_evaluator", hook_foreign_evaluator, METH_NOARGS, "Whether another frame evaluator (torch.compile's) is active."},
     {"suspend", hook_suspend, METH_NOARGS, "No capture and no watching in this thread until resume()."},
     {"resume", hook_resume, METH_NOARGS, "Undo one suspend()."},
+    {"followed_calls", hook_followed_calls, METH_NOARGS, "How many calls ran as they were written because a debugger looks on."},
     {"is_suspended", hook_is_suspended, METH_NOARGS, "Whether this thread's capture is off now."},
     {"tail_call", (PyCFunction)hook_tail_call, METH_FASTCALL, "Returned by compiled code: the call that takes its place."},
     {"complete", (PyCFunction)hook_complete, METH_FASTCALL, "Call compiled code, and what takes its place."},

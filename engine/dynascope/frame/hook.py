@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from dynascope.frame.hook_reasons import ForeignEvaluator
+from dynascope.frame.hook_reasons import FollowedByDebugger, ForeignEvaluator
 from dynascope.report.reason import Explanation
 
 _NAMES = (
@@ -39,6 +39,7 @@ _NAMES = (
     "forget",
     "foreign_evaluator",
     "is_suspended",
+    "followed_calls",
     "resume",
     "configure_tensors",
     "try_probe",
@@ -61,6 +62,12 @@ def note() -> Explanation | None:
 def foreign_evaluator_note() -> Explanation | None:
     """Says so where torch.compile or another tool evaluates frames too."""
     return ForeignEvaluator().explain() if _part().foreign_evaluator() else None
+
+
+def followed_note() -> Explanation | None:
+    """Says so where a debugger looked on, and how many calls ran as they were written for it."""
+    calls = _part().followed_calls() - _loaded().followed
+    return FollowedByDebugger(calls).explain() if calls else None
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ _KINDS = _VARIADIC | inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_AS
 
 class _ThreadState(threading.local):
     suspended = 0
+    followed = 0
 
 
 _thread = _ThreadState()
@@ -250,16 +251,31 @@ def _run(table: EntryTable, function: types.FunctionType, arguments: tuple, keyw
     return function(*arguments, **keywords) if result is AS_WRITTEN else result
 
 
-def _thread_is_traced() -> bool:
+def followed_calls() -> int:
+    return _thread.followed
+
+
+def _is_followed() -> bool:
     """A debugger, a tracer or a profiler written in Python wants to see the program's own lines and calls."""
-    return sys.gettrace() is not None or callable(sys.getprofile())
+    if sys.gettrace() is None and not callable(sys.getprofile()) and not _interpreter_is_monitored():
+        return False
+    _thread.followed += 1
+    return True
+
+
+def _interpreter_is_monitored() -> bool:
+    """By a debugger or coverage; CPython 3.12 and later."""
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return False
+    return any(monitoring.get_tool(tool) is not None for tool in (monitoring.DEBUGGER_ID, monitoring.COVERAGE_ID))
 
 
 def _serving(table: EntryTable, function: types.FunctionType, arguments: tuple, keywords: dict) -> Callable[..., Any]:
     """The function that serves this call: an entry's, or the user's own."""
     if _thread.suspended or table.given_up or function.__code__ is not table.code or _must_stay_plain(table):
         return function
-    if _thread_is_traced():
+    if _is_followed():
         return function
     values = _values_of(function, arguments, keywords)
     entry = None if values is None else _select(table, function, values)

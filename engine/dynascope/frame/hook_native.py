@@ -2,6 +2,7 @@
 
 part       the module with the names that frame/hook.py gives
 refusal    None, or the reason why `part` is the one written in Python
+followed   how many calls of the test itself a debugger followed
 """
 
 from __future__ import annotations
@@ -79,8 +80,10 @@ def _test(module: ModuleType) -> None:
     check = (module.OPERATIONS["CHECK_TYPE"], 0, 0, int)
     table = module.EntryTable(original.__code__)
     table.add(module.Entry(module.GuardProgram(2, [check]), specialised.__code__))
-    wanted = [([1, 2], "specialised"), ("x", 2)]
-    if [table.bind(original)(1), table.bind(original)("x")] != wanted:
+    first = [table.bind(original)(1), table.bind(original)("x")]
+    # Where a debugger looks on from the start, all runs as it was written.
+    wanted = [(1, 2) if module.followed_calls() else ([1, 2], "specialised"), ("x", 2)]
+    if first != wanted:
         raise _SelfTestFailed("a dispatcher answered wrongly")
     module.watch(lambda function: table if function is original else None)
     try:
@@ -92,3 +95,4 @@ def _test(module: ModuleType) -> None:
 
 
 part, refusal = _choose()
+followed = part.followed_calls()

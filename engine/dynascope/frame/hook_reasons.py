@@ -75,6 +75,22 @@ class HookUnfit(Reason):
 
 
 @dataclass(frozen=True)
+class FollowedByDebugger(Reason):
+    """A debugger or another tracer looked on."""
+
+    code: ClassVar[str] = "followed-by-debugger"
+    severity: ClassVar[Severity] = "information"
+    calls: int
+
+    def message(self) -> str:
+        counted = "1 call" if self.calls == 1 else f"{self.calls} calls"
+        return f"A debugger or tracer follows the program: {counted} of functions to be compiled ran as written, so that it stops there."
+
+    def remedy(self) -> str:
+        return "Run it without a debugger (or coverage) to see what is compiled."
+
+
+@dataclass(frozen=True)
 class ForeignEvaluator(Reason):
     """Another user of PEP 523 is active in this interpreter."""
 

@@ -1,6 +1,23 @@
-/* Whether somebody else is reading this thread's frames to compile them: torch.compile, while it runs what it compiles.
+/* Two reasons why compiled functions run as they were written: a debugger or tracer wants to see the program's own lines and calls, or
+   somebody else is reading this thread's frames to compile them (torch.compile, while it runs what it compiles). */
 
-   Then compiled functions run as they were written, and it reads those. */
+static Py_ssize_t followed_calls;   /* how many calls would have run compiled, and did not because of a debugger */
+
+static inline bool
+is_followed(void)
+{
+    if (!thread_is_traced()) {
+        return false;
+    }
+    followed_calls++;
+    return true;
+}
+
+static PyObject *
+hook_followed_calls(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromSsize_t(followed_calls);
+}
 
 static PyObject *evaluate(PyThreadState *thread, _PyInterpreterFrame *frame, int throwing);
 

@@ -14,6 +14,7 @@
 #include "internal/pycore_code.h"
 #include "internal/pycore_dict.h"
 #include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
 #include "internal/pycore_object.h"
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030F0000
@@ -146,6 +147,19 @@ little_recursion_left(void)
 #endif
 }
 
+/* A debugger or a coverage tool may look through `sys.monitoring`: it then has one of these two numbers, and asks for events of the code
+   that it knows, which is the code as it was written. */
+static inline bool
+interpreter_is_monitored(PyInterpreterState *interpreter)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    enum { DEBUGGER = 0, COVERAGE = 1 };
+    return interpreter->monitoring_tool_names[DEBUGGER] != NULL || interpreter->monitoring_tool_names[COVERAGE] != NULL;
+#else
+    return false;
+#endif
+}
+
 /* Whether a tracer (a debugger, coverage) or a profiler written in Python follows this thread. Profilers in C, such as cProfile
    and torch's own, measure what runs, and want it as it is. */
 static inline bool
@@ -153,6 +167,7 @@ thread_is_traced(void)
 {
     PyThreadState *thread = PyThreadState_Get();
     return thread->c_tracefunc != NULL
+        || interpreter_is_monitored(thread->interp)
         || (thread->c_profilefunc != NULL && thread->c_profileobj != NULL && PyCallable_Check(thread->c_profileobj));
 }
 

@@ -24,8 +24,10 @@ import torch
 
 from dynascope.report.syntax import unsaid
 
-KEPT_FOR_A_FUNCTION = 3
-KEPT = 16
+KEPT_FOR_A_FUNCTION = 8
+"""As many as it is compiled before a limit says that it is too often."""
+FUNCTIONS_KEPT = 16
+KEPT = 48
 LARGE = 64 * 1024
 """Bytes from which on a tensor's contents are given back."""
 MADV_DONTNEED = 4
@@ -44,7 +46,8 @@ class Keeper:
         code = state.region.code
         name = state.region.qualified_name, f"{code.co_filename}:{code.co_firstlineno}"
         count = self._kept.get(name, 0)
-        if os.getpid() != self._process or len(self._kept) >= KEPT or count >= KEPT_FOR_A_FUNCTION:
+        is_full = len(self._kept) >= FUNCTIONS_KEPT or sum(self._kept.values()) >= KEPT or count >= KEPT_FOR_A_FUNCTION
+        if os.getpid() != self._process or is_full:
             return
         self._kept[name] = count + 1
         ours, theirs = socket.socketpair()

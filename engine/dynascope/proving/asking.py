@@ -36,6 +36,9 @@ class Program:
     file: str
     arguments: tuple[str, ...] = ()
     device: str | None = None
+    module: str | None = None
+    """What Python runs it as, where it does only so, and the folder in which it is found."""
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,17 @@ class Prover:
         place.mkdir()
         report, results, printed = place / "report.json", place / "results.pt", place / "printed"
         told = tuple((file, each.function, each.compiled) for file, each in parts)
-        trial = Trial(program.file, program.arguments, dict(texts), str(printed), None, str(results), program.device, told)
+        trial = Trial(
+            program.file,
+            program.arguments,
+            dict(texts),
+            str(printed),
+            results=str(results),
+            device=program.device,
+            parts=told,
+            module=program.module,
+            root=program.root,
+        )
         plain = self._run(trial)
         if plain.get("timed_out"):
             return Outcome(None, results, b"", 124, f"it ran longer than {self.limit:g} s")

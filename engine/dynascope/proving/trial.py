@@ -10,6 +10,7 @@ import ast
 import atexit
 import contextlib
 import importlib.machinery
+import importlib.util
 import linecache
 import os
 import random
@@ -41,6 +42,9 @@ class Trial:
     device: str | None = None
     parts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Of functions that were compiled before an edit and are no more: the file, the function, and those with its work."""
+    module: str | None = None
+    """What the file is as a module, where Python runs it only so, and the folder in which it is found."""
+    root: str | None = None
 
 
 def run(trial: Trial) -> None:
@@ -49,7 +53,7 @@ def run(trial: Trial) -> None:
     """
     _redirect(trial.printed)
     sys.argv = [trial.file, *trial.arguments]
-    sys.path[0] = os.path.dirname(os.path.realpath(trial.file))
+    sys.path[:1] = [os.path.dirname(os.path.realpath(trial.file))] if trial.module is None else [os.getcwd(), trial.root or os.getcwd()]
     _read_instead(trial)
     recorder, log = None, None
     if trial.report is not None:
@@ -96,6 +100,8 @@ def _execute(trial: Trial) -> int:
     main.__dict__.update(__file__=trial.file, __builtins__=__builtins__, __cached__=None)
     sys.modules["__main__"] = main
     try:
+        if trial.module is not None:
+            main.__dict__.update(_as_module(trial.module))
         exec(_code(_text(trial.texts, trial.file), trial.file, trial), main.__dict__)
     except SystemExit as end:
         if end.code is None:
@@ -105,6 +111,16 @@ def _execute(trial: Trial) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
+
+
+def _as_module(name: str) -> dict[str, Any]:
+    """What `python -m NAME` tells the program of where it is. The packages around it are imported for that."""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {name}", name=name)
+    return {"__spec__": spec, "__loader__": spec.loader, "__package__": spec.parent, "__cached__": spec.cached}
 
 
 def _text(texts: Mapping[str, str], file: str) -> str:

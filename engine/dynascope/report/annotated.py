@@ -12,9 +12,10 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable
 
+from dynascope.report.after_errors import lines_after
 from dynascope.report.facts import CompileReport, FunctionFact, ValueFact
 from dynascope.report.labels import SEPARATOR, whole_parts
-from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts
+from dynascope.report.lines import LineFacts, files_of, function_totals, line_facts, shown_reason
 from dynascope.report.syntax import statement_lines
 from dynascope.report.user_files import same_file, shown_path, user_place
 from dynascope.report.variants import one_variant
@@ -46,8 +47,26 @@ def line_states(report: CompileReport, file: str) -> dict[int, str]:
         for line in inside & statements:
             if states.get(line, "-") == "-":
                 states[line] = _state(facts.get(line), line in followed, eager)
+    after = _after_handled_errors(report, file)
+    states |= {line: "E" for line, state in states.items() if state == "-" and line in after}
     raised = _raised_at(report, file)
     return states | ({raised: "E"} if raised in states else {})
+
+
+def _after_handled_errors(report: CompileReport, file: str) -> set[int]:
+    """What Python runs, or may, behind an error that ended a graph and was handled: in the function itself, or in one that called it."""
+    found: set[int] = set()
+    for function in report.functions:
+        for entry in function.entries:
+            reason = entry.reason if entry.exit == "raise" else None
+            if reason is None or reason.span is None or shown_reason(report, entry) is None:
+                continue
+            for span in (reason.span, *(frame.span for frame in reversed(reason.stack))):
+                after, is_handled = lines_after(span.file, span.line)
+                found |= after if same_file(span.file, file) else set()
+                if is_handled:
+                    break
+    return found
 
 
 def _raised_at(report: CompileReport, file: str) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from dynascope.dataclass import dataclass
 from dynascope.report.facts import BesideEager, CompileReport, CostFact, KernelFact, Phase
+from dynascope.report.lines import short_operation
 from dynascope.report.span import Span
 from dynascope.report.user_files import is_user_file
 
@@ -106,4 +107,4 @@ def _of_externs(report: CompileReport) -> Iterator[tuple[str, CostFact, Phase, t
     for graph in report.graphs:
         for extern in graph.externs:
             if extern.cost is not None:
-                yield extern.operation, extern.cost, extern.phase, extern.spans, None
+                yield f"{short_operation(extern.operation)} (library)", extern.cost, extern.phase, extern.spans, None

@@ -196,6 +196,8 @@ class TensorFact:
     bytes: int | None = None
     is_given: bool = False
     """Whether the graph gets it: an argument, a parameter, what was saved for the backward pass."""
+    called: str = ""
+    """What the user calls it: `self.proj.weight`, `scores`; empty where the program has no name for it."""
 
 
 @dataclass(frozen=True, slots=True)

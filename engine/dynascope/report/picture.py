@@ -2,8 +2,8 @@
 
     x f32[32, 64] ->  | k0 mean_mul       1 KiB |
                       | 10  y = norm(x)         |
-                            | add_1 f32[32, 64]  8.0 KiB
-                      | addmm          library  |  <- mul_4, from further above
+                            | y f32[32, 64]  8.0 KiB
+                      | addmm          library  |  <- f32[64], from further above
 
 picture(graph, "forward")  ->  "<svg ...>"
 
@@ -185,7 +185,8 @@ def _lanes(edges: list[_Edge]) -> list[tuple[_Edge, int]]:
 
 def _drawn(box: _Box, anchor: Anchor | None, costs: Mapping[str, str]) -> Iterator[str]:
     step, kernel = box.step, box.step.kernel
-    name = f"{kernel} {step.name}" if kernel else step.name.removeprefix("call_")
+    called = " · ".join(dict.fromkeys(short_operator(operation.operator) for operation in step.operations))
+    name = f"{kernel} {step.name}" if kernel else called or step.name.removeprefix("call_")
     note = costs.get(kernel, "kernel") if kernel else "library"
     yield (
         f'<rect class="box {"kernel" if kernel else "library"}" x="{LEFT}" y="{box.top:g}" width="{BOX}" '
@@ -274,12 +275,16 @@ def _arrow_down(x: float, y: float) -> str:
 
 
 def _described(tensor: TensorFact, letters: int) -> str:
-    """The name gives way last: `attention_qkv_weight 3.0 KiB`."""
+    """The name gives way last: `self.attention.qkv.weight 3.0 KiB`. What the program has no name for is called by its type."""
     moved = f" {readable_bytes(tensor.bytes)}" if tensor.bytes is not None else ""
     kind, bracket, _ = tensor.description.partition("]")  # without the device
+    name = tensor.called
+    if not name:
+        whole = f"{tensor.description}{moved}"
+        return whole if len(whole) <= letters else f"{kind}{bracket}{moved}"
     rests = (f" {tensor.description}{moved}", f" {kind}{bracket}{moved}", moved, "")
-    rest = next((each for each in rests if len(tensor.name) + len(each) <= letters), None)
-    return f"…{tensor.name[1 - letters :]}" if rest is None else f"{tensor.name}{rest}"
+    rest = next((each for each in rests if len(name) + len(each) <= letters), None)
+    return f"…{name[1 - letters :]}" if rest is None else f"{name}{rest}"
 
 
 def _text(x: float, y: float, text: str, style: str = "", anchor: str = "") -> str:

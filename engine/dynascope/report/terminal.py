@@ -317,6 +317,7 @@ NOTHING_IS = {
     "functions-not-found": "the program asks for no compilation, and its functions are not found here",
     "backend-unknown": "there is no such backend, or what it needs is missing",
     "disabled-function": "what the program compiles is marked with `disable`",
+    "followed-by-debugger": "a debugger follows the program, so its functions ran as they were written",
     "self-check-failed": "this process captures nothing, because the self-check failed",
 }
 """Notes after which nothing is compiled, whatever the program asks for."""

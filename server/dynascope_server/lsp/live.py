@@ -98,12 +98,14 @@ class Live:
                 self._changed(program)
             return
         asked = {_key(edited, identifier): identifier for identifier in edited.functions}
-        answers = await self._kept[program].ask(asked.keys(), edited.texts)
-        if any(answer.is_unreadable for answer in answers):
-            # What was known last stays.
-            return
-        if session.show_live(program, edited, self._merged(program, edited, asked, answers)):
-            self._changed(program)
+        answers: list[Answer] = []
+        async for more in self._kept[program].ask(asked.keys(), edited.texts):
+            if any(answer.is_unreadable for answer in more):
+                # What was known last stays.
+                return
+            answers += more
+            if session.show_live(program, edited, self._merged(program, edited, asked, answers)):
+                self._changed(program)
 
     def _changed(self, program: str) -> None:
         self._server.results_changed(program)

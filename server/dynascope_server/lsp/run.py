@@ -18,7 +18,7 @@ from dynascope_server.lsp.progress import ProgressBar
 from dynascope_server.lsp.run_states import counted
 from dynascope_server.output import Batch
 from dynascope_server.report_file import UnreadableReport, read_report
-from dynascope_server.verdict import Seen, State, Verdict, failed, judge
+from dynascope_server.verdict import Seen, State, Verdict, failed, judge, refused_arguments
 from dynascope_server.worker import Launch, Worker
 
 if TYPE_CHECKING:
@@ -58,11 +58,15 @@ class Run:
 
     @property
     def _running(self) -> str:
-        return f"running {self._launch.module or os.path.basename(self.path)}"
+        return f"running {os.path.basename(self.path)}"
 
     @property
     def _is_over(self) -> bool:
         return self.state in ("exited", "errored")
+
+    @property
+    def _refused(self) -> str:
+        return refused_arguments(self._seen) if self._seen is not None and self.state == "exited" else ""
 
     @property
     def handle(self) -> dict[str, str]:
@@ -147,7 +151,7 @@ class Run:
             return self._failure.message
         report = self._server.session.report_of(self.path)
         code = self._seen.return_code if self._seen is not None else None
-        parts = [f"exit code {code}" if code else "", *([summary(report), found_out(report)] if report else [])]
+        parts = [f"exit code {code}" if code else "", self._refused, *([summary(report), found_out(report)] if report else [])]
         return " · ".join(part for part in parts if part) or "done"
 
     async def _tell_stages(self) -> None:
@@ -173,7 +177,7 @@ class Run:
             report = await asyncio.to_thread(read_report, self._launch.report, self._launch.folder)
         except UnreadableReport as error:
             return failed(error.code, f"{error}", error.remedy)
-        if self._launch.test or self._launch.module:  # the program is pytest, or has a module's name; the report is the file's
+        if self._launch.test:  # the program is pytest; the report is the file's
             report = replace(report, program=replace(report.program, file=self.path))
         self._server.session.accept(self.path, report)
         return None
@@ -196,6 +200,7 @@ class Run:
             note |= {"cancelled": self.cancelled.is_set(), "seconds": round(time.monotonic() - self._started, 3)}
             code = self._seen.return_code if self._seen is not None else None
             note |= {} if code is None else {"exitCode": code} if code >= 0 else {"signal": -code}
+            note |= {"refusedArguments": self._refused} if self._refused else {}
         return note
 
 

@@ -10,10 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from dynascope_server.ide.lenses import Activity
-from dynascope_server.ide.modules import module_of
 from dynascope_server.interpreter import find_interpreter, program_environment
 from dynascope_server.lsp.run import Run
-from dynascope_server.source_text import read_source
 from dynascope_server.worker import Launch
 
 if TYPE_CHECKING:
@@ -36,6 +34,8 @@ class Runs:
         self._numbers = itertools.count(1)
         self._running: dict[str, Run] = {}
         self._last: str | None = None
+        self._arguments: dict[str, tuple[str, ...]] = {}
+        """Those that a program was started with last."""
         self._turn = asyncio.Condition()
         self._taken = 0
 
@@ -45,9 +45,14 @@ class Runs:
         run = Run(self._server, f"r{next(self._numbers)}", launch)
         self._running[path] = run
         self._last = path
+        self._arguments[path] = launch.arguments
         self._server.session.begin(path)
         run.task = asyncio.create_task(self._go(run))
         return run
+
+    def arguments_of(self, path: str) -> tuple[str, ...] | None:
+        """With which a program runs again; None where the settings say."""
+        return self._arguments.get(path)
 
     def cancel(self, path: str | None) -> list[str]:
         """Ends the run of one file, or all; returns the files."""
@@ -90,9 +95,6 @@ class Runs:
         if interpreter is None:
             raise Refused("No Python interpreter was found. Name one that has torch in Dynascope's settings.")
         log, report = server.new_run(path)
-        module = module_of(path, read_source(path))
-        if module is not None and module.root != folder:
-            environment["PYTHONPATH"] = os.pathsep.join([environment["PYTHONPATH"], module.root])
         return Launch(
             interpreter=interpreter,
             file=path,
@@ -103,7 +105,6 @@ class Runs:
             log=log,
             report=report,
             timeout=settings.run.timeout,
-            module=module.name if module is not None else "",
             kept=server.live.begin(path, folder),
         )
 

@@ -58,7 +58,7 @@ def saved(server: DynascopeServer, params: types.DidSaveTextDocumentParams) -> N
     if program is None or not (server.settings.runOnSave and server.settings.trusted):
         return
     if server.runs.activity(program) == "idle":
-        server.runs.start(program, None)
+        server.runs.start(program, server.runs.arguments_of(program))
 
 
 def changed(server: DynascopeServer, params: AnyParams) -> None:

@@ -5,9 +5,12 @@ module_of("project/pkg/main.py", "from .blocks import Gate\\n")  ->  Module("pkg
 
 from __future__ import annotations
 
+import argparse
 import ast
 import os
-from dataclasses import dataclass
+from pathlib import Path
+
+from dynascope.dataclass import dataclass
 
 PACKAGE = "__init__.py"
 ITSELF = "__main__"
@@ -15,17 +18,30 @@ ITSELF = "__main__"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """`root` is the folder in which Python finds it."""
+    """`root` is the folder in which Python finds it; None: one of those where it looks."""
 
     name: str
-    root: str
+    root: str | None = None
+
+
+def as_module(options: argparse.Namespace) -> Module | None:
+    """The program that a command is given, where it is to be run by a module's name: asked for, or because Python takes it only so."""
+    return Module(options.file) if getattr(options, "module", False) else module_of_file(options.file)
+
+
+def module_of_file(file: str) -> Module | None:
+    try:
+        text = Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return module_of(os.path.abspath(file), text)
 
 
 def module_of(path: str, text: str) -> Module | None:
     """None for a file that runs by its own name: none of its imports is relative, or no package is around it."""
     folder, file = os.path.split(path)
     stem = file.removesuffix(".py")
-    if file == PACKAGE or not os.path.isfile(os.path.join(folder, PACKAGE)) or not _imports_by_dots(text):
+    if not file.endswith(".py") or file == PACKAGE or not os.path.isfile(os.path.join(folder, PACKAGE)) or not _imports_by_dots(text):
         return None
     names = [] if stem == ITSELF else [stem]
     while os.path.isfile(os.path.join(folder, PACKAGE)):
