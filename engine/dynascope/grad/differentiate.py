@@ -101,7 +101,7 @@ def joint_of(program: Program, overlap: Overlap = lambda index, history: None) -
     reads = _reads(recorded)
     if reads is not None:
         recorded.results.forget_unread(reads)
-    simplify(recorded.recorder.tape, recorded.results, joint.gradients.values)
+    simplify(recorded.recorder.tape, recorded.values, recorded.results, joint.gradients.values)
     return joint
 
 
@@ -130,8 +130,8 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
         )
     tape = recorded.recorder.tape
     saved = [_saved_value(place.step, place.index, steps, recorded.values) for place in pair.saved]
-    simplify(tape, recorded.results, gradients.values)
-    parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
+    simplify(tape, recorded.values, recorded.results, gradients.values)
+    parts = Parts([], recomputed(tape, recorded.values, recorded.results, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
     reads, possible = _reads(recorded), _possible_after(recorded, given)
     partial = emit_backward(tape, parts, tangents, gradients, names)
