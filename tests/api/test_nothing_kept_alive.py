@@ -6,6 +6,7 @@ import weakref
 import dynascope
 import pytest
 import torch
+from dynascope import recording
 
 
 class Thing:
@@ -31,6 +32,15 @@ def refused(x, thing, items):
     return [eval("item + x", {"item": item, "x": x}) for item in items]
 
 
+@pytest.fixture(params=[False, True])
+def recorded(request):
+    """Whether somebody reads later what was compiled."""
+    before = recording.use(recording.Recorder() if request.param else None)
+    yield
+    recording.use(before)
+
+
+@pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize(
     ("program", "codes"), [(whole, ()), (broken, ("print-call",)), (refused, ("foreign-call",))]
 )
