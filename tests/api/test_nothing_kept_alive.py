@@ -60,6 +60,23 @@ def test_arguments_go(program, codes):
         gc.enable()
 
 
+@pytest.mark.usefixtures("recorded")
+def test_arguments_of_a_call_that_is_compiled_for_all_sizes_go():
+    compiled = dynascope.compile(lambda x: x * 2)
+    gone = []
+    gc.collect()
+    gc.disable()
+    try:
+        for size in (2, 3, 4):
+            tensor = torch.ones(size)
+            compiled(tensor)
+            gone.append(weakref.ref(tensor))
+            del tensor
+        assert [reference() for reference in gone] == [None, None, None]
+    finally:
+        gc.enable()
+
+
 def test_what_a_compilation_made_is_not_looked_through_at_once():
     """What the program left is collected before it; what it made is old when it ends, else the next allocation would look through it."""
     looked_through, frozen = [], gc.get_freeze_count()

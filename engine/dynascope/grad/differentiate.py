@@ -83,7 +83,11 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     program = Program.of(graph, example_inputs, options)
     check_inputs(program.names, example_inputs)
     program = replace(program, sharing=sharing_storages(example_inputs))
-    return joint_of(program, lambda index, history: overlapping_input(example_inputs, index, history)).pair()
+    inputs = list(example_inputs)
+    try:
+        return joint_of(program, lambda index, history: overlapping_input(inputs, index, history)).pair()
+    finally:
+        inputs.clear()  # recordings at several sizes are closures in a cycle, which nobody collects at once
 
 
 def joint_of(program: Program, overlap: Overlap = lambda index, history: None) -> Joint:
