@@ -268,7 +268,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
     state.entries.append((values.globals, entry))
     _record(
         Compilation(
-            state.region, outcome, graph, clock.seconds, again, state.options, code, state.compiled_at, entry, state.trace
+            state.region, outcome.without_values(), graph, clock.seconds, again, state.options, code, state.compiled_at, entry, state.trace
         )
     )
     table.add(entry)

@@ -6,6 +6,7 @@ import weakref
 import dynascope
 import pytest
 import torch
+from dynascope import recording
 
 
 class Thing:
@@ -31,6 +32,15 @@ def refused(x, thing, items):
     return [eval("item + x", {"item": item, "x": x}) for item in items]
 
 
+@pytest.fixture(params=[False, True])
+def recorded(request):
+    """Whether somebody reads later what was compiled."""
+    before = recording.use(recording.Recorder() if request.param else None)
+    yield
+    recording.use(before)
+
+
+@pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize(
     ("program", "codes"), [(whole, ()), (broken, ("print-call",)), (refused, ("foreign-call",))]
 )
@@ -46,6 +56,23 @@ def test_arguments_go(program, codes):
                 compiled(torch.zeros(2, 3), thing, [tensor])
         del thing, tensor
         assert [reference() for reference in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("recorded")
+def test_arguments_of_a_call_that_is_compiled_for_all_sizes_go():
+    compiled = dynascope.compile(lambda x: x * 2)
+    gone = []
+    gc.collect()
+    gc.disable()
+    try:
+        for size in (2, 3, 4):
+            tensor = torch.ones(size)
+            compiled(tensor)
+            gone.append(weakref.ref(tensor))
+            del tensor
+        assert [reference() for reference in gone] == [None, None, None]
     finally:
         gc.enable()
 

@@ -186,3 +186,20 @@ def test_an_ordered_dict_filled_item_by_item_is_copied():
     found, expected = dynascope.compile(program, backend="eager", fullgraph=True)(x), program(x)
     assert [list(each) for each in found[:2]] == [list(each) for each in expected[:2]] and found[2] == expected[2]
     assert type(found[1]) is collections.OrderedDict and torch.equal(found[1]["b"], expected[1]["b"])
+
+
+def by_its_second(x, table):
+    if len(table) == 1 and 2 in table:
+        return x + table[2]
+    return x + 1 if table[1] else x
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_who_looks_why_a_guard_failed_fills_in_nothing(backend):
+    """`[]` of `dict` itself asks a subclass for what is missing."""
+    compiled = dynascope.compile(by_its_second, backend=backend)
+    for number in range(4):
+        for key in (1, 2):
+            theirs, ours = (collections.defaultdict(int, {key: number}) for _ in range(2))
+            torch.testing.assert_close(compiled(torch.ones(2), ours), by_its_second(torch.ones(2), theirs))
+            assert ours == theirs

@@ -264,3 +264,30 @@ def test_a_float_that_python_gives_at_a_break_varies():
             torch.testing.assert_close(found, function(torch.ones(2)))
     (found,) = recorder.report().functions
     assert len(found.entries) == 2
+
+
+class SaysWhatItIsAsked(list):
+    asked = ()
+
+    def __len__(self):
+        return 2
+
+    def __iter__(self):
+        return list.__iter__(self)
+
+    def __getitem__(self, at):
+        self.asked += (at,)
+        return list.__getitem__(self, at)
+
+
+@pytest.mark.expects("foreign-value")
+def test_who_asks_what_comes_next_asks_no_subclass():
+    def function(x, factors):
+        for factor in factors:
+            x = x * factor
+        return x
+
+    compiled = dynascope.compile(function, backend="eager")
+    given = (iter([2]), SaysWhatItIsAsked([1, 2]), iter([3]), SaysWhatItIsAsked([2, 2]))
+    assert [compiled(torch.ones(()), factors).item() for factors in given] == [2, 2, 3, 4]
+    assert not given[1].asked and not given[3].asked

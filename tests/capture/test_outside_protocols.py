@@ -10,6 +10,7 @@ import inspect
 import operator
 import weakref
 
+import dynascope
 import pytest
 import torch
 from harness import compiled
@@ -535,3 +536,30 @@ def test_a_method_of_a_tensor_is_looked_up_before_a_region_ends():
     for function in (program, compiled(program)):
         x = torch.tensor(0.2)
         assert function(x, x.detach().requires_grad_()) == 0
+
+
+class Told(Exception):
+    def __init__(self, told):
+        super().__init__("text", 1)
+        self.told = told
+
+
+def told_by_its_class(error, x):
+    Told.__init__(error, x)
+    return x * 2
+
+
+def told_by_pythons_class(error, x):
+    BaseException.__init__(error, "other", 2)
+    return x * 2
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("function", [told_by_its_class, told_by_pythons_class])
+def test_an_exception_from_outside_is_given_other_arguments(function):
+    def outcome(function):
+        error = Told(3)
+        error.args = (4,)
+        return function(error, torch.ones(2)).tolist(), repr(error), str(error.told)
+
+    assert outcome(dynascope.compile(function, backend="eager")) == outcome(function)

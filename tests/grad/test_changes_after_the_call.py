@@ -213,3 +213,25 @@ def test_functions_that_torch_tells_apart_by_a_number(power):
         return y, y * y
 
     assert said(dynascope.compile(program)) == said(program)
+
+
+@pytest.mark.parametrize("changed", range(3))
+def test_the_error_names_the_function_whose_result_was_changed(changed):
+    """What is computed of a result is a region of its own, whose results have the same numbers."""
+
+    def said(function):
+        x, w = torch.linspace(0, 1, 4).requires_grad_(), torch.ones(4, requires_grad=True)
+        results = function(x, w)
+        with torch.no_grad():
+            results[changed].add_(1)
+        try:
+            (results[1].sum() + results[2].sum()).backward()
+        except RuntimeError as error:
+            return str(error)
+        return x.grad.tolist()
+
+    def program(x, w):
+        h = x * w
+        return h, h.exp(), h.sin()
+
+    assert said(dynascope.compile(program)) == said(program)

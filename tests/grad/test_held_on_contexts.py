@@ -87,3 +87,52 @@ def test_written_inside_and_after():
         return weight.grad
 
     assert torch.equal(gradient(dynascope.compile(f)), gradient(f))
+
+
+TABLE = torch.ones(3)
+
+
+class ReadsByName(torch.autograd.Function):
+    """Both passes compute the same of it, where it is not written between."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * TABLE.exp() + TABLE.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * TABLE.exp()
+
+
+class KeepsAndComputes(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.x, ctx.sine = x, x.sin()
+        return x.sin() * weight.exp()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, gradient * ctx.x.sin() + ctx.sine
+
+
+OF_WHAT_IS_HELD = {
+    "a name": lambda x, weight: ReadsByName.apply(weight) * 2,
+    "a name, and what is computed again": lambda x, weight: (ReadsByName.apply(weight).sin() * weight).exp(),
+    "an attribute": lambda x, weight: KeepsAndComputes.apply(x, weight).sin(),
+    "two results": lambda x, weight: KeepsAndComputes.apply(x, ReadsByName.apply(weight).cos()).sin() + weight.exp(),
+}
+
+
+@pytest.mark.parametrize("only_one", [False, True])
+@pytest.mark.parametrize("program", OF_WHAT_IS_HELD.values(), ids=OF_WHAT_IS_HELD)
+def test_what_the_passes_compute_of_it_are_two_values(program, only_one):
+    def gradient(call):
+        TABLE.fill_(0.5)
+        x, weight = torch.linspace(0, 1, 3), torch.linspace(1, 2, 3).requires_grad_()
+        first, second = call(lambda x, weight: (program(x, weight), weight.cos()))(x, weight)
+        TABLE.add_(1)
+        x.add_(1)
+        (first.sum() if only_one else (first * second).sum()).backward()
+        return weight.grad
+
+    torch.testing.assert_close(gradient(dynascope.compile), gradient(lambda function: function))

@@ -186,6 +186,11 @@ class Captured:
         """The same once every stage has said which relations between sizes it relies on."""
         return replace(self, guards=(*self.guards, *self.sizes.guards()))
 
+    def without_values(self) -> Captured:
+        """The same for who reads it later: nothing in it keeps an object of the program's alive."""
+        nothing = Effects((), (), {}, ())
+        return replace(self, graph=None, effects=nothing, plan=replace(self.plan, outputs=(), effects=nothing, result=None, frames=()))
+
     def break_explanation(self) -> Explanation | None:
         """Why the graph ended before the function did; None where it did not."""
         return None if isinstance(self.exit, Return) else self.exit.reason.explain(self.exit.span, self.exit.stack)

@@ -83,7 +83,11 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     program = Program.of(graph, example_inputs, options)
     check_inputs(program.names, example_inputs)
     program = replace(program, sharing=sharing_storages(example_inputs))
-    return joint_of(program, lambda index, history: overlapping_input(example_inputs, index, history)).pair()
+    inputs = list(example_inputs)
+    try:
+        return joint_of(program, lambda index, history: overlapping_input(inputs, index, history)).pair()
+    finally:
+        inputs.clear()  # recordings at several sizes are closures in a cycle, which nobody collects at once
 
 
 def joint_of(program: Program, overlap: Overlap = lambda index, history: None) -> Joint:
@@ -101,7 +105,7 @@ def joint_of(program: Program, overlap: Overlap = lambda index, history: None) -
     reads = _reads(recorded)
     if reads is not None:
         recorded.results.forget_unread(reads)
-    simplify(recorded.recorder.tape, recorded.results, joint.gradients.values)
+    simplify(recorded.recorder.tape, recorded.values, recorded.results, joint.gradients.values)
     return joint
 
 
@@ -130,8 +134,8 @@ def backward_for(pair: GradPair, given: tuple[Given, ...]) -> PartialBackward:
         )
     tape = recorded.recorder.tape
     saved = [_saved_value(place.step, place.index, steps, recorded.values) for place in pair.saved]
-    simplify(tape, recorded.results, gradients.values)
-    parts = Parts([], recomputed(tape, gradients.values, saved, tangents), saved)
+    simplify(tape, recorded.values, recorded.results, gradients.values)
+    parts = Parts([], recomputed(tape, recorded.values, recorded.results, gradients.values, saved, tangents), saved)
     names = {id(value): kept.name for value, kept in zip(saved, pair.saved, strict=True)}
     reads, possible = _reads(recorded), _possible_after(recorded, given)
     partial = emit_backward(tape, parts, tangents, gradients, names)

@@ -18,6 +18,7 @@ from torch import fx
 
 from dynascope.dataclass import dataclass
 from dynascope.grad.cut import SINK, SOURCE, FlowNetwork
+from dynascope.grad.held import held_values, of_what_was_held
 from dynascope.grad.keeping import Residence, residence_of
 from dynascope.grad.metadata import overloads
 from dynascope.grad.operators import is_view
@@ -68,11 +69,17 @@ def partition(
     border = _read_by_backward(backward, tangents, gradients)
     saved: list[Any] = border
     if options.saving == "minimum-cut":
-        forced = {id(results.computed[number]) for number in results.held_outputs}
-        saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward), forced)
+        saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward), _made_once(forward, inputs, results))
     again = _with_recomputation(backward, gradients, saved)
     numbers = _numbers_read([(s.arguments, s.keywords, s.outputs) for s in again] + [saved, tangents], inputs)
     return Parts(used(forward, [*visible, *saved]), again, [*saved, *numbers])
+
+
+def _made_once(forward: list[Step], inputs: list[Any], results: Results) -> set[int]:
+    """Values that come out otherwise when the backward pass runs: results that are read where they lie, and what is computed of anything
+    that is."""
+    read_where_they_lie = {id(results.computed[number]) for number in results.held_outputs}
+    return read_where_they_lie | of_what_was_held(forward, held_values(inputs, results, forward))
 
 
 def _numbers_read(data: Any, inputs: list[Any]) -> list[Size]:
@@ -135,9 +142,9 @@ def _cost(value: Value | Number, alive: set[int], residence: Residence) -> int |
 
 
 def _minimum_cut(
-    border: list[Value | Number], alive: set[int], residence: Residence, forced: set[int]
+    border: list[Value | Number], alive: set[int], residence: Residence, once: set[int]
 ) -> list[Value | Number]:
-    """Those `forced` are read where they lie: what they hold may be another thing by then."""
+    """Those made `once` are kept or not needed."""
     network = FlowNetwork()
     entries: dict[int, int] = {}
     values: dict[int, Value | Number] = {}
@@ -146,7 +153,7 @@ def _minimum_cut(
     def entry_of(value: Value | Number) -> int:
         entry = entries.get(id(value))
         if entry is None:
-            again = _can_run_again(value) and id(value) not in residence.streams and id(value) not in forced
+            again = _can_run_again(value) and id(value) not in residence.streams and id(value) not in once
             cost = _cost(value, alive, residence)
             entry = entries[id(value)] = network.add_value(cost if cost is not None or again else _bytes(value))
             values[entry] = value
@@ -217,18 +224,22 @@ def _views_with_their_sources(steps: list[Step]) -> list[Step]:
     return ordered
 
 
-def recomputed(tape: Tape, gradients: list[Value | None], saved: list[Any], tangents: list[Value]) -> list[Step]:
+def recomputed(
+    tape: Tape, inputs: list[Any], results: Results, gradients: list[Value | None], saved: list[Any], tangents: list[Value]
+) -> list[Step]:
     """The tape's backward steps, with the forward steps that they need again, where `saved` was chosen before.
 
     Raises `DifferentiationRefused` where they need a value that neither was saved nor can be computed again.
     """
     backward = [step for step in tape.steps if step.phase == "backward"]
     steps = _with_recomputation(backward, gradients, saved)
+    once = _made_once([step for step in tape.steps if step.phase == "forward"], inputs, results)
     present = {id(value) for value in (*saved, *tangents)}
     for step in steps:
         present |= {id(output) for output in step.outputs}
         lacks = any(id(v) not in present and not v.name.startswith("constant_") for v in step.inputs())
-        if lacks or (step.phase == "forward" and not all(_can_run_again(o) for o in step.outputs if o is not None)):
+        made_again = [output for output in step.outputs if output is not None] if step.phase == "forward" else ()
+        if lacks or not all(_can_run_again(each) and id(each) not in once for each in made_again):
             raise DifferentiationRefused(
                 OperatorFailed("backward", f"`{step.target}` needs a value that was not saved")
             )

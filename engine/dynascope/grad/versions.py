@@ -207,9 +207,12 @@ def _unpacked(pair: GradPair, ctx: Any) -> list[Any]:
 def renamed(error: RuntimeError, pair: GradPair, ctx: Any) -> RuntimeError:
     """The error, with autograd's functions in the place of the region, and of those that its inputs come from."""
     text = str(error)
-    others = (getattr(getattr(node, "_forward_cls", None), "functions", ()) for node, _ in ctx.next_functions)
-    for output, function, number in (*pair.kept_outputs, *itertools.chain.from_iterable(others)):
-        region = _spoken(f"{REGION}Backward")
+    saved = {saved.origin.index for saved in pair.saved if isinstance(saved.origin, Computed)}
+    own = (each for each in pair.kept_outputs if each[0] in saved)  # a result of another region may have the same number
+    came = ((getattr(getattr(node, "_forward_cls", None), "functions", ()), at) for node, at in ctx.next_functions)
+    others = (each for functions, at in came for each in functions if each[0] == at)
+    region = _spoken(f"{REGION}Backward")
+    for output, function, number in itertools.chain(own, others):
         text = text.replace(f"output {output} of {region},", f"output {number} of {_spoken(function)},")
     return RuntimeError(text).with_traceback(error.__traceback__)
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 LEAVES = tuple(type(iter(each)) for each in ([], (), range(0)))
+SEQUENCES = (list, tuple, range)
+"""Of these a leaf's items can be read; a subclass may do anything when it is asked for one."""
 OF_DICTIONARIES = tuple(type(iter(each)) for each in ({}, {}.values(), {}.items()))
 ITERATORS = (*LEAVES, *OF_DICTIONARIES, zip, enumerate)
 MANY = 100
@@ -31,8 +33,7 @@ def leaves_of(iterator: Any) -> Iterator[tuple[Any, int] | None]:
         yield made_of[1][0], 0
         return
     if kind in LEAVES:
-        known = type(made_of[1][0]) in (list, tuple, range)
-        yield (made_of[1][0], position_in(made_of)) if known else None
+        yield (made_of[1][0], position_in(made_of)) if type(made_of[1][0]) in SEQUENCES else None
         return
     if len(made_of) != 2:  # a strict zip says so in a third part
         yield None
@@ -55,7 +56,7 @@ def has_turns(iterator: Any) -> bool:
         return False
     made_of = iterator.__reduce__()
     if kind in LEAVES:
-        return type(made_of[1][0]) in (list, tuple, range)
+        return type(made_of[1][0]) in SEQUENCES
     return len(made_of) == 2 and all(map(has_turns, below(iterator, made_of)))
 
 
@@ -67,7 +68,7 @@ def below(iterator: Any, made_of: tuple) -> tuple:
 def upcoming(iterator: Any) -> tuple:
     """The item that the iterator gives next, alone in a tuple; an empty one at its end."""
     kind, made_of = type(iterator), iterator.__reduce__()
-    if kind in LEAVES:
+    if kind in LEAVES and type(made_of[1][0]) in SEQUENCES:
         at = position_in(made_of)
         return tuple(made_of[1][0][at : at + 1])
     if kind in OF_DICTIONARIES:

@@ -191,11 +191,24 @@ class ItemSource(Source):
 
     def read(self, values: FrameValues) -> Any:
         base = self.base.read(values)
-        kinds: tuple[Any, ...] = (list, tuple, dict)
+        if isinstance(base, dict):
+            return item_held(base, self.key)
+        kinds: tuple[Any, ...] = (list, tuple)
         for kind in kinds:
             if isinstance(base, kind):
                 return kind.__getitem__(base, self.key)
         return base[self.key]
+
+
+def item_held(dictionary: dict, key: Any) -> Any:
+    """Raises KeyError where there is none: `dict.__getitem__` would ask the class's `__missing__`, which may put one there."""
+    found = dict.get(dictionary, key, NOTHING)
+    if found is NOTHING:
+        raise KeyError(key)
+    return found
+
+
+NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +308,7 @@ class KeyedItemSource(Source):
         return f"{self.base.expression()}[{self.key.expression()}]"
 
     def read(self, values: FrameValues) -> Any:
-        return dict.__getitem__(self.base.read(values), self.key.read(values))
+        return item_held(self.base.read(values), self.key.read(values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -539,9 +539,9 @@ def of_bincount(arguments: tuple, keywords: Mapping[str, Any]) -> Found | None:
     weights, least = told_of_counts(arguments, keywords)
     if len(arguments) > 3 or not keywords.keys() <= {"minlength", "weights"} or not isinstance(least, int):
         return None
-    if weights is not None and weights.requires_grad:  # an error in the backward pass
-        return None
-    return weighed, None, 0, None
+    if weights is None or isinstance(weights, torch.Tensor) and not weights.requires_grad:  # a gradient is an error in the backward pass
+        return weighed, None, 0, None
+    return None
 
 
 def told_of_counts(arguments: Sequence[Any], keywords: Mapping[str, Any], default: Any = 0) -> tuple[Any, Any]:

@@ -479,6 +479,8 @@ def exception_new(machine: Machine, arguments: Arguments, keywords: Keywords) ->
 @meaning(BaseException.__init__, Exception.__init__)
 def exception_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0])
+    if keywords or not isinstance(value, InstanceValue) or value.object is not None:
+        raise Break(ForeignCall(f"{value.python_type.__name__}.__init__", "what an exception holds is kept in C"))
     machine.journal.set(value, "arguments", tuple(arguments[1:]))
     return NONE
 
