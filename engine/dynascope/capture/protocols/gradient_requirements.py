@@ -8,6 +8,10 @@ A graph is differentiated by what its inputs require when it begins. So of one t
 is computed in the same graph. A tensor made inside is a leaf inside, where nobody sees its gradient after the graph:
 
     d = x.detach().requires_grad_();  torch.autograd.grad(loss(d), d)
+
+One that nothing in the graph reads any more is a leaf when the graph has run:
+
+    return (p - rate * g).detach().requires_grad_()
 """
 
 from __future__ import annotations
@@ -116,6 +120,23 @@ def are_unseen(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
     if any(each is leaf.example for each in tensors for leaf in leaves):
         return False
     return not any(histories.ends_in_only([each], [leaf.example for leaf in leaves]) for each in tensors)
+
+
+def leaves_afterwards(machine: Machine, outputs: Iterable[fx.Node]) -> tuple[TensorValue, ...] | None:
+    """The results that become leaves when the graph has run, which is then without them: where the histories of results end in no other
+    leaf made inside, and nothing reads these, or has put something on them, since they were told to be leaves."""
+    given = set(outputs)
+    leaves = tuple(leaf for leaf in machine.leaves_made if leaf.node in given)
+    others = [leaf.example for leaf in machine.leaves_made if leaf.node not in given]
+    order = {node: at for at, node in enumerate(machine.graph.graph.nodes)}
+    told = [next(user for user in leaf.node.users if user.target == NAME + "_") for leaf in leaves]
+    is_read = any(order[user] > order[node] for node in told for user in node.args[0].users) or any(node.users for node in told)
+    if is_read or machine.hooked or any(leaf in machine.gradients for leaf in leaves) or histories.lead_to(outputs, others):
+        return None
+    machine.graph.leave_out(told)
+    for leaf in leaves:
+        leaf.example.requires_grad_(False)
+    return leaves
 
 
 def leave_out_leaves(machine: Machine) -> None:
