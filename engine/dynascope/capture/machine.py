@@ -144,6 +144,8 @@ class Machine:
         """What the program has put beside tensors by a name (`x.note = v`)."""
         self.leaves_made: list[TensorValue] = []
         """Tensors made inside that the program has told to require grad."""
+        self.leaves_left: list[TensorValue] = []
+        """What they were before the program gave them other memory (`leaf.data = y`)."""
         self.rewritten: list[Value] = []
         """What was written to once more."""
         self.rows_asked_for: Frame | None = None

@@ -103,6 +103,7 @@ from dynascope.capture.protocols import gradients
 from dynascope.capture.protocols.gradient_requirements import (
     RequirementValue,
     are_unseen,
+    examples_of_leaves,
     leave_out_leaves,
     leaves_afterwards,
 )
@@ -489,7 +490,7 @@ class Session:
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         differentiable = [node for node in outputs if not self.is_freed(node)]
-        if histories.lead_to(differentiable, [leaf.example for leaf in machine.leaves_made]):
+        if histories.lead_to(differentiable, examples_of_leaves(machine)):
             if are_unseen(machine, differentiable):
                 leave_out_leaves(machine)
             elif (leaves := leaves_afterwards(machine, differentiable)) is not None:
