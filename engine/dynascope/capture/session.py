@@ -368,6 +368,8 @@ class Session:
         frames = self.machine.frames
         if any(frame.generator is not None and frame.generator.source is not None for frame in frames):
             raise CaptureAgain(follows_generators=False)
+        if any(frame.early is not None for frame in frames):
+            raise CaptureAgain(goes_both_ways=False)
         if self.machine.devices:
             raise CaptureAgain(follows_devices=False)
         for frame in frames[1:]:
