@@ -94,6 +94,7 @@ VARYING = {
     "linspace": lambda x, n: np.linspace(0, 1, n),
     "arange": lambda x, n: np.arange(n) + np.arange(0, x.shape[0], x.shape[0]),
     "full": lambda x, n: np.full(3, n),
+    "size": lambda x, n: (x.numpy().size * n, np.ones((n, x.shape[0])).size, x.numpy()[0].size),
 }
 
 

@@ -9,6 +9,7 @@ all functions that have no row here, the call is left to NumPy. What NumPy warns
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Callable
@@ -364,8 +365,8 @@ def attribute(machine: Machine, array: ArrayValue, name: str) -> Value | None:
         return ConstantValue(example.dim())
     if name in ("dtype", "itemsize"):
         return ConstantValue(getattr(twin(array), name))
-    if name == "size" and not machine.extents.vary:
-        return ConstantValue(example.numel())
+    if name == "size":
+        return machine.sizes.value(math.prod(machine.extents.sizes(array.tensor)))
     if name == "T" and not array.turned:
         return wrapped(machine, permuted(machine, array, tuple(range(example.dim()))[::-1]), twin(array).T)
     if name == "real":
