@@ -198,6 +198,7 @@ def halves(x):
 PROGRAMS = {
     "size in arithmetic": lambda x: x * x.shape[0] + x.size(1) // 2,
     "numel and len": lambda x: x / x.numel() + len(x),
+    "numel of a shape": lambda x: x.view(x.shape.numel()) + x.shape[1:].numel() + torch.Size([]).numel(),
     "view": lambda x: x.view(-1).view(x.shape[1], x.shape[0]).t() + 1,
     "slices": lambda x: x[: x.shape[0] // 2] + x[-(x.shape[0] // 2) :],
     "stride": lambda x: x * x.stride(0),

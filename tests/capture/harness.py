@@ -78,7 +78,7 @@ class Table:
             assert guard.holds(values), guard.describe()
         run, can_repeat = None, False
         if result.graph is not None:
-            run, can_repeat = repeatable(result.graph, result.graph.module, writes_inputs=True)
+            run, can_repeat = repeatable(result.graph, result.graph.module.forward, writes_inputs=True)
         code = assemble(result, run, self.make_table, can_repeat)
         self.entries.append((result.guards, code))
         return code

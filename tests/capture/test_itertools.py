@@ -49,6 +49,8 @@ MADE = {
     "filter": lambda x: filter(lambda k: k % 2, range(8)),
     "starmap": lambda x: itertools.starmap(torch.add, [(x, k) for k in range(4)]),
     "pairwise": lambda x: itertools.pairwise([x, x * 2, x * 3, x * 4]),
+    "zip_longest": lambda x: itertools.zip_longest([x], [x, x * 2, x * 3], (), fillvalue=7),
+    "zip_longest of one iterator": lambda x: itertools.zip_longest(*[iter([x, x * 2, x * 3])] * 2),
     "compress": lambda x: itertools.compress([x, x * 2, x * 3, x], [1, 0, 1, 1]),
     "map of two": lambda x: map(torch.add, [x, x * 2, x * 3], (1, 2, 3)),
     "repeat": lambda x: itertools.repeat(x),

@@ -192,7 +192,6 @@ def test_attribute_of_the_class(monkeypatch):
     assert follows(lambda net: monkeypatch.setattr(Scale, "factor", 4.0))
 
 
-@pytest.mark.expects("foreign-call")
 def test_hooks_of_all_modules():
     handles = []
 
@@ -205,6 +204,44 @@ def test_hooks_of_all_modules():
     finally:
         for handle in handles:
             handle.remove()
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_what_hooks_of_all_modules_are_called_with(backend):
+    """The program's modules in eager's order, and none of ours: not the graphs that stand for a custom function's passes."""
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return 3 * gradient * ctx.saved_tensors[0] ** 2
+
+    net, seen = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), []
+    code = nn.modules.module
+
+    def program(x):
+        return torch.autograd.grad(Cube.apply(net(x)).sum(), x, create_graph=True)[0]
+
+    handles = [
+        code.register_module_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,)),
+        code.register_module_forward_hook(lambda module, inputs, output: seen.append(type(module).__name__)),
+    ]
+    try:
+        found = []
+        for call in (program, dynascope.compile(program, backend=backend, fullgraph=True)):
+            seen.clear()
+            x = X.clone().requires_grad_()
+            first = call(x)
+            found.append((first.detach(), torch.autograd.grad(first.sum(), x)[0], list(seen)))
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert all(torch.allclose(one, other) for one, other in zip(found[0][:2], found[1][:2], strict=True))
+    assert found[0][2] == found[1][2]
 
 
 def test_changes_that_are_taken_back_are_followed_both_ways():

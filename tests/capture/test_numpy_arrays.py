@@ -27,6 +27,8 @@ def assert_alike(mine, theirs):
     elif isinstance(theirs, torch.Tensor):
         torch.testing.assert_close(mine, theirs)
         assert mine.stride() == theirs.stride()
+    elif isinstance(theirs, (str, np.dtype)):
+        assert mine == theirs
     else:
         np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-7)
 
@@ -92,6 +94,7 @@ VARYING = {
     "linspace": lambda x, n: np.linspace(0, 1, n),
     "arange": lambda x, n: np.arange(n) + np.arange(0, x.shape[0], x.shape[0]),
     "full": lambda x, n: np.full(3, n),
+    "size": lambda x, n: (x.numpy().size * n, np.ones((n, x.shape[0])).size, x.numpy()[0].size),
 }
 
 
@@ -430,3 +433,63 @@ def test_tokens_of_a_file_are_cut_and_converted():
         assert_alike(compiled(torch.tensor(starts)), batch(torch.tensor(starts)))
     with dynascope.expected("foreign-call"):
         assert_alike(dynascope.compile(lambda: (tokens * 2, tokens[:3] + 1))(), (tokens * 2, tokens[:3] + 1))
+
+
+def named(x, a):
+    kinds = {np.dtype("float32"): 1, np.dtype(np.int64): 2}
+    return x * kinds.get(a.dtype, 3), f"{a.dtype} {a.dtype.name}", a.dtype.itemsize
+
+
+ABOUT_TYPES = {
+    "compared with a class": lambda x, a: x + 1 if a.dtype == np.float32 else x - 1,
+    "compared with a name": lambda x, a: x + 1 if a.dtype != "float32" else x - 1,
+    "compared with another": lambda x, a: x + 1 if a.dtype == np.dtype("int64") else x - 1,
+    "compared with Python's": lambda x, a: x + 1 if a.dtype == float else x - 1,
+    "among several": lambda x, a: x + 1 if a.dtype in (np.int32, np.int64) else x - 1,
+    "of a kind": lambda x, a: (np.issubdtype(a.dtype, np.floating), np.issubdtype(a.dtype, np.integer), a.dtype.kind, x + 1),
+    "a key": named,
+    "its limits": lambda x, a: x * float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else x * float(np.iinfo(a.dtype).max),
+    "given back": lambda x, a: (a.dtype, np.dtype("uint8"), x + 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ABOUT_TYPES)
+def test_types_of_arrays_are_constants(name):
+    program = ABOUT_TYPES[name]
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    for kind in (np.float32, np.float64, np.int64, np.uint8, np.float32):
+        assert_alike(call(X, np.ones(3, kind)), program(X, np.ones(3, kind)))
+
+
+def test_a_type_of_an_array_that_is_kept_outside():
+    def program(x):
+        return x * 2 if holder.kind == np.float32 else x * 3
+
+    class Holder:
+        kind = np.dtype("float32")
+
+    holder = Holder()
+    call = dynascope.compile(program, backend="eager", fullgraph=True)
+    assert torch.equal(call(X), X * 2)
+    holder.kind = np.dtype("float64")
+    assert torch.equal(call(X), X * 3)
+    holder.kind = np.dtype("float32")
+    assert torch.equal(call(X), X * 2)
+
+
+@pytest.mark.expects("foreign-value")
+def test_what_the_programs_class_says_of_types_is_asked_of_it():
+    class Kind(type):
+        @property
+        def dtype(cls):
+            asked.append(cls)
+            return np.dtype("float32")
+
+    class Mine(metaclass=Kind):
+        pass
+
+    asked = []
+    call = dynascope.compile(lambda x, a: x + 1 if a.dtype == Mine else x - 1, backend="eager")
+    for _ in range(2):
+        assert torch.equal(call(X, FLOATS.astype(np.float32)), X + 1)
+    assert len(asked) == 2

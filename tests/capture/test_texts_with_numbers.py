@@ -5,6 +5,7 @@ import logging
 import numbers
 
 import dynascope
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -29,6 +30,30 @@ def test_a_text_breaks_nothing(name):
         given, wanted = compiled(x, step), WRITTEN[name](x, step)
         assert given[0] == wanted[0]
         torch.testing.assert_close(given[1], wanted[1])
+
+
+OF_NUMPYS = {
+    "f-string": lambda a: f"{a.mean():.3f} {a.sum()} {np.argmax(a):>4} {a[0]:.1e}",
+    "percent": lambda a: "%.3f of %d" % (a.std(), a.argmin()),  # noqa: UP031
+    "format": lambda a: "{:.3f} {}".format(a.max(), a.min()) + format(a.sum(), ".1f"),  # noqa: UP032
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMPYS)
+def test_numbers_of_numpys_are_written_as_pythons(name):
+    program = OF_NUMPYS[name]
+    compiled = dynascope.compile(lambda x, a: (program(a), x + 1), fullgraph=True)
+    for scale in (0.1, 1.0, 1e17, 1e-12, np.inf, np.nan):
+        a = (np.arange(4.0) + 1) * scale
+        assert compiled(TENSORS[0], a)[0] == program(a)
+
+
+@pytest.mark.expects("foreign-value")
+def test_numbers_of_numpys_that_python_has_not_are_left_to_it():
+    compiled = dynascope.compile(lambda x, a: (f"{a.sum()}", x + 1), backend="eager")
+    for step in range(2):
+        a = np.arange(4, dtype=np.float32) * 0.1 + step
+        assert compiled(TENSORS[0], a)[0] == f"{a.sum()}"
 
 
 def test_what_a_list_holds_is_written_as_it_was():

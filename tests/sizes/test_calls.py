@@ -3,10 +3,11 @@
 import math
 import operator
 
+import numpy as np
 import pytest
 from dynascope.sizes import Scope, evaluate, is_found
 from dynascope.sizes.calls import HOLE, Call, OtherResult
-from dynascope.sizes.expression import text
+from dynascope.sizes.expression import Operation, text
 from dynascope.sizes.functions import FUNCTIONS, named
 
 
@@ -69,3 +70,11 @@ def test_powers_of_what_is_below_zero(exponent):
     n = scope.root("n", 9)
     power = (n - 6) ** exponent if exponent == 0.5 else (-n) ** exponent
     assert eval(text(power.expression), {"n": 8}) == evaluate(power.expression, {"n": 8})
+
+
+def test_an_operator_of_one_number_that_varies_and_one_that_does_not():
+    """NumPy's numbers stand in the call itself."""
+    n = Scope().root("n", 3)
+    for template in ((np.float64(2.5), HOLE), (HOLE, np.float64(2.5))):
+        product = Operation(named(operator.mul, (template, {}), np.float64), (n.expression,), float)
+        assert eval(text(product), {"n": 4, "np": np}) == evaluate(product, {"n": 4}) == 10

@@ -74,7 +74,7 @@ class CustomFunction:
     def _plain(self) -> type[torch.autograd.Function]:
         def run(graph: fx.GraphModule, inputs: Sequence[Any]) -> Sequence[Any]:
             if graph is not self.backward or not self.runs_its_own():
-                return graph(*inputs)
+                return graph.forward(*inputs)  # no module of the program's: hooks of all modules are not for it
             gradients, kept = inputs[: self.count], inputs[self.count :]
             return self.own.gradients(self.name, gradients, kept, len(self.backward.graph.output_node().args[0]))
 

@@ -67,10 +67,13 @@ class Effects:
     entered: InferenceModeValue | None = None
     """Inference mode that is on at the end, and was not at the start: made when all else is there."""
     locks: tuple[LockUse, ...] = ()
+    leaves: tuple[Value, ...] = ()
+    """Results that require grad from then on."""
 
     def values(self) -> Iterable[Value]:
         """What must exist before the first write."""
         yield from (use.lock for use in self.locks)
+        yield from self.leaves
         for value in self.objects:
             yield value
             yield from WRITTEN[type(value)](value)
@@ -84,7 +87,7 @@ class Effects:
 
     def __bool__(self) -> bool:
         changes = self.objects or self.globals or self.state or self.said or self.modes or self.ended or self.locks
-        return bool(changes) or self.entered is not None
+        return bool(changes or self.leaves) or self.entered is not None
 
     def describe(self) -> tuple[str, ...]:
         """In the user's words: what is written."""
@@ -120,6 +123,8 @@ def entered_at_end(machine: Machine) -> InferenceModeValue | None:
 
 def replay(effects: Effects, rebuilder: Rebuilder) -> None:
     """Writes the instructions. Every value was prepared before."""
+    for leaf in effects.leaves:
+        call(rebuilder, torch.Tensor.requires_grad_, leaf)
     for value in effects.objects:
         WRITERS[type(value)](rebuilder, value)
     for value in rebuilder.beyond:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import field, replace
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.places import is_engine, is_own
 from dynascope.capture.values import UNSEEN, FunctionValue, GeneratorValue, Value
 from dynascope.dataclass import dataclass
 from dynascope.frame.instructions import Instruction, decode
 from dynascope.report.span import Layer, Span, UserFrame
+
+if TYPE_CHECKING:
+    from dynascope.capture.early_returns import EarlyReturn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +65,7 @@ class Frame:
         "began",
         "checkpoint",
         "delivery",
+        "early",
         "function",
         "generator",
         "globals",
@@ -99,6 +103,8 @@ class Frame:
         # The place, as users see it, and the position that it is of.
         self.shown: tuple[int, UserFrame] | None = None
         self.checkpoint = Checkpoint(0, [], 0)
+        # What the function returns on the way that was left out, where the graph takes one of both.
+        self.early: EarlyReturn | None = None
 
     @property
     def code(self) -> CodeType:

@@ -39,7 +39,7 @@ from dynascope.capture.reasons import (
 )
 from dynascope.capture.region import CaptureOptions
 from dynascope.capture.remade import is_own_value
-from dynascope.capture.signals import Break, Raised
+from dynascope.capture.signals import Break, CaptureAgain, Raised
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.tracebacks import note_passage
@@ -144,6 +144,8 @@ class Machine:
         """What the program has put beside tensors by a name (`x.note = v`)."""
         self.leaves_made: list[TensorValue] = []
         """Tensors made inside that the program has told to require grad."""
+        self.leaves_left: list[TensorValue] = []
+        """What they were before the program gave them other memory (`leaf.data = y`)."""
         self.rewritten: list[Value] = []
         """What was written to once more."""
         self.rows_asked_for: Frame | None = None
@@ -201,6 +203,8 @@ class Machine:
         self.catchers = self.catchers_of_absence = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
+        self.both_ways = 0
+        """How often a tensor that only the run knows has chosen between two masks."""
         self.stop, self.limit = options.stop, options.instruction_limit
         self.statements: list[int] = []
         """The instructions of the region's own code, at which it can break, as they were counted."""
@@ -346,6 +350,8 @@ class Machine:
                 frame.jump(handler.target)
                 return
             self.frames.pop()
+            if frame.early is not None:  # on the way that it did not go it returns
+                raise CaptureAgain(goes_both_ways=False)
             if frame.generator is not None:
                 self.journal.set(frame.generator, "finished", True)
                 raised = self.leaving_generator(raised)

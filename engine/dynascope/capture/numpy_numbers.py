@@ -24,6 +24,8 @@ FLOATS: frozenset[type] = frozenset()
 AS_ARRAYS: frozenset[type] = frozenset()
 """Those that vary as arrays of no dimension: no floats of Python's, but torch computes with them as NumPy does."""
 DTYPE_CLASSES: tuple[type, ...] = ()
+DTYPE_KINDS: frozenset[type] = frozenset()
+"""The classes of the types of NumPy's own numbers."""
 LIMITS: tuple[type, ...] = ()
 """What says how large numbers of a type are: constants, as torch's own are."""
 TENSOR_TYPES: dict[type, torch.dtype] = {}
@@ -48,11 +50,25 @@ if IS_THERE:  # torch imports it wherever it is installed
     FLOATS = frozenset(getattr(numpy, name) for name in _FLOATS)
     AS_ARRAYS = frozenset((numpy.float32,))
     DTYPE_CLASSES = (numpy.dtype,)
+    DTYPE_KINDS = frozenset(type(numpy.dtype(code)) for code in numpy.typecodes["AllInteger"] + numpy.typecodes["AllFloat"] + "?")
     LIMITS = (numpy.finfo, numpy.iinfo)
     TENSOR_TYPES = {getattr(numpy, name): getattr(torch, name) for name in (*_INTEGERS, *_FLOATS)}
     _ufunc = numpy.ufunc
     _aggregates = frozenset(getattr(numpy, name) for name in _AGGREGATES)
     _kinds = frozenset(map(type, _aggregates))
+
+
+def is_dtype(thing: Any) -> bool:
+    """Whether it is one of the types that NumPy has one object of (`numpy.dtype("float32")`). Others have fields, another order of bytes
+    or data of the program's, and may be written to."""
+    return type(thing) in DTYPE_KINDS and thing.isbuiltin == 1
+
+
+def says_type(thing: Any) -> bool:
+    """Whether NumPy takes it for one of its types without asking the program: of a class of the program's own it reads `dtype`."""
+    if isinstance(thing, type):
+        return thing.__module__ == "builtins" or issubclass(thing, numpy.generic) and thing.__module__ == "numpy"
+    return thing is None or type(thing) is str or is_dtype(thing)
 
 
 def makes_number(function: Any) -> bool:

@@ -385,7 +385,7 @@ class Outside:
         if kind is types.FunctionType and not is_torch_operation(key):
             known = self.fixed(key, key.__qualname__)
             return known, known
-        if issubclass(kind, (*FUNCTION_TYPES, enum.Enum, frozenset)) or _is_fixed_instance(key):
+        if issubclass(kind, (*FUNCTION_TYPES, enum.Enum, frozenset)) or _is_fixed_instance(key) or numpy_numbers.is_dtype(key):
             return key, ConstantValue(key)
         raise Break(KeysByIdentity(kind.__name__, self.machine.expression()))
 
@@ -666,5 +666,6 @@ GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (is_placement, Outside._literal),
     (is_mesh, Outside._identity),
     (numpy_numbers.is_function, Outside._identity),
+    (numpy_numbers.is_dtype, Outside._identity),
     (lambda object: numpy_numbers.IS_THERE and type(object) is numpy_numbers.numpy.ndarray, Outside._array),
 )

@@ -94,6 +94,8 @@ class CaptureOptions:
     """Whether a loop over a few tensors that an earlier break left is followed to its end."""
     follows_devices: bool = True
     """Whether `with torch.device(...)` inside is part of a graph, which then ends behind it."""
+    goes_both_ways: bool = True
+    """Whether of a function that returns one of two masks both are in the graph."""
     leaves_out_rows: bool = True
     """Whether the rows that torch's encoder leaves the hidden ends out of are followed."""
     recorded: frozenset[FunctionType] = frozenset()

@@ -22,6 +22,7 @@ from dynascope.capture.values import (
     CountValue,
     GeneratorValue,
     IteratorValue,
+    ListValue,
     TupleValue,
     TurnValue,
     Value,
@@ -147,6 +148,15 @@ def pairs_after(before: object, iterator: object) -> itertools.pairwise:
     return itertools.pairwise(itertools.chain((before,), iterator))
 
 
+def _zip_longest(generator: GeneratorValue) -> Remade | None:
+    """One that has ended is another one that has."""
+    sources = generator.frame.slots["iterators"] if generator.started else argument_of(generator, "sources")
+    if not isinstance(sources, (ListValue, TupleValue)):
+        return None
+    left = (TupleValue(()) if isinstance(each, ConstantValue) and each.value is None else each for each in sources.items)
+    return of(itertools.zip_longest, *left, fillvalue=argument_of(generator, "fillvalue"))
+
+
 def _compress(generator: GeneratorValue) -> Remade | None:
     if not generator.started:
         return of(itertools.compress, argument_of(generator, "data"), argument_of(generator, "selectors"))
@@ -184,6 +194,7 @@ RULES: dict[CodeType, Callable[[GeneratorValue], Remade | None]] = {
     equivalents.takewhile_.__code__: _by_function(itertools.takewhile, "predicate", "iterable"),
     equivalents.dropwhile_.__code__: _dropwhile,
     equivalents.pairwise_.__code__: _pairwise,
+    equivalents.zip_longest_.__code__: _zip_longest,
     equivalents.compress_.__code__: _compress,
     equivalents.map_.__code__: _map,
     equivalents.repeat_.__code__: _repeat,

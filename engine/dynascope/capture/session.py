@@ -100,7 +100,13 @@ from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
 from dynascope.capture.protocols import gradients
-from dynascope.capture.protocols.gradient_requirements import RequirementValue, are_unseen, leave_out_leaves
+from dynascope.capture.protocols.gradient_requirements import (
+    RequirementValue,
+    are_unseen,
+    examples_of_leaves,
+    leave_out_leaves,
+    leaves_afterwards,
+)
 from dynascope.capture.protocols.loop_turns import guard_turns
 from dynascope.capture.protocols.outside_iterators import breaks_again
 from dynascope.capture.protocols.overriding import modes_at_entry
@@ -367,6 +373,8 @@ class Session:
         frames = self.machine.frames
         if any(frame.generator is not None and frame.generator.source is not None for frame in frames):
             raise CaptureAgain(follows_generators=False)
+        if any(frame.early is not None for frame in frames):
+            raise CaptureAgain(goes_both_ways=False)
         if self.machine.devices:
             raise CaptureAgain(follows_devices=False)
         for frame in frames[1:]:
@@ -488,10 +496,13 @@ class Session:
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         differentiable = [node for node in outputs if not self.is_freed(node)]
-        if histories.lead_to(differentiable, [leaf.example for leaf in machine.leaves_made]):
-            if not are_unseen(machine, differentiable):
+        if histories.lead_to(differentiable, examples_of_leaves(machine)):
+            if are_unseen(machine, differentiable):
+                leave_out_leaves(machine)
+            elif (leaves := leaves_afterwards(machine, differentiable)) is not None:
+                effects = replace(effects, leaves=leaves)
+            else:
                 raise CaptureAgain(makes_leaves=False)
-            leave_out_leaves(machine)
         if machine.graph.stops_device_after_check():
             raise CaptureAgain(checks_devices=False)
         ending = exit.reason if isinstance(exit, BreakExit) else None

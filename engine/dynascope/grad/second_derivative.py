@@ -191,12 +191,12 @@ def _alike(value: Any) -> Any:
 def _run(pair: GradPair, keeping: Keeping, ctx: Any, inputs: list[Any]) -> Any:
     graph = pair.program.graph  # type: ignore[union-attr]
     if not keeping.draws:
-        return _as_tuple(graph(*inputs))
+        return _as_tuple(graph.forward(*inputs))
     now = keeping.random_state()
     for device, state in zip(keeping.devices, ctx.random_state, strict=True):
         _set_random_state(device, state)
     try:
-        return _as_tuple(graph(*inputs))
+        return _as_tuple(graph.forward(*inputs))
     finally:
         for device, state in zip(keeping.devices, now, strict=True):
             _set_random_state(device, state)

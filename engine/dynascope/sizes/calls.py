@@ -86,7 +86,7 @@ class Call:
         """The call in Python's words."""
         given, keywords = filled(self.template, parts, _words)
         words = ", ".join([*given, *(f"{name}={word}" for name, word in keywords.items())])
-        made = f"{self.spelled}({words})"
+        made = f"({f' {self.symbol} '.join(given)})" if self.symbol else f"{self.spelled}({words})"
         return made if self.at is None else f"len({made})" if self.at == LENGTH else f"{made}[{self.at}]"
 
 

@@ -533,10 +533,11 @@ def text(expression: Expression | int | float, functions: dict[str, Any] | None 
 def _operation_text(operation: Operation, functions: dict[str, Any] | None) -> str:
     name, parts = operation.name, [text(argument, functions) for argument in operation.arguments]
     function = FUNCTIONS[name]
-    symbol = function.symbol if isinstance(function, Call) and functions is None else name
-    if symbol in INFIX:
-        left, right = (_grouped(part, argument) for part, argument in zip(parts, operation.arguments, strict=True))
-        return f"({left} {symbol} {right})"
+    if name in INFIX or (isinstance(function, Call) and function.symbol and functions is None):
+        parts = [_grouped(part, argument) for part, argument in zip(parts, operation.arguments, strict=True)]
+    if name in INFIX:
+        left, right = parts
+        return f"({left} {name} {right})"
     if isinstance(function, Call):
         if functions is None:
             return function.text(parts)

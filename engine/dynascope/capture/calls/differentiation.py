@@ -124,6 +124,10 @@ def differentiate(
     machine: Machine, outputs: list[Value], inputs: list[Value], tangents: list[Value], retain: Value, create: Value
 ) -> list[Value]:
     tensor_data.check_differentiated(machine)
+    if machine.leaves_left:
+        ends = {id(variable) for variable in variables_of(machine, outputs)}
+        if any(id(leaf.example) in ends for leaf in machine.leaves_left):
+            raise cannot(machine)
     check_unchanged(machine)
     check_names_read(machine)
     creates = is_true(machine, create)

@@ -16,7 +16,7 @@ from dynascope.capture.expressions import callee
 from dynascope.capture.places import averages_gradients
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.classes import has_python_method, lookup
-from dynascope.capture.reasons import AveragedModule, ForeignCall, LayerOfSubclass
+from dynascope.capture.reasons import AveragedModule, LayerOfSubclass
 from dynascope.capture.signals import Break
 from dynascope.capture.values import DictValue, InstanceValue, Value, own_dictionary
 from dynascope.capture.world import note
@@ -53,8 +53,7 @@ def has_own_call(machine: Machine, module: InstanceValue) -> bool:
 
 
 def call_module(machine: Machine, module: InstanceValue, arguments: list[Value], keywords: dict[str, Value]) -> Any:
-    if any(source.value for source in GLOBAL_HOOK_SOURCES):
-        raise Break(ForeignCall(module.cls.__name__, "hooks for all modules are registered"))
+    has_global = any(source.value or is_changed(machine, source.value) for source in GLOBAL_HOOK_SOURCES)
     if averages_gradients(module.cls):  # its call is left to Python as a whole
         raise Break(AveragedModule(callee(machine.expression()) or module.cls.__name__))
     if is_of_subclasses(module):
@@ -63,7 +62,7 @@ def call_module(machine: Machine, module: InstanceValue, arguments: list[Value],
             return found
         if module.cls in parallel_layers.LAYERS:
             leave_to_python(machine, module)
-    if has_hooks(machine, module):
+    if has_global or has_hooks(machine, module):
         return machine.call(attributes.get_now(machine, module, "_call_impl"), arguments, keywords)
     machine.guards.add(module.source, ModuleHasNoHooks())
     guard_no_global_hooks(machine)

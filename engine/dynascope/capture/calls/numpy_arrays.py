@@ -9,6 +9,7 @@ all functions that have no row here, the call is left to NumPy. What NumPy warns
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Callable
@@ -18,10 +19,12 @@ import torch
 
 from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
+from dynascope.capture.calls.pure import compute
+from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.expressions import callee
 from dynascope.capture.metadata import CPU
-from dynascope.capture.numpy_numbers import DTYPES, HELD, IS_THERE, is_spread, numpy
+from dynascope.capture.numpy_numbers import DTYPES, HELD, IS_THERE, is_dtype, is_spread, numpy, says_type
 from dynascope.capture.protocols import items, operators, tensor_data
 from dynascope.capture.reasons import ForeignCall, TorchCallFails
 from dynascope.capture.signals import Break
@@ -362,8 +365,8 @@ def attribute(machine: Machine, array: ArrayValue, name: str) -> Value | None:
         return ConstantValue(example.dim())
     if name in ("dtype", "itemsize"):
         return ConstantValue(getattr(twin(array), name))
-    if name == "size" and not machine.extents.vary:
-        return ConstantValue(example.numel())
+    if name == "size":
+        return machine.sizes.value(math.prod(machine.extents.sizes(array.tensor)))
     if name == "T" and not array.turned:
         return wrapped(machine, permuted(machine, array, tuple(range(example.dim()))[::-1]), twin(array).T)
     if name == "real":
@@ -371,11 +374,23 @@ def attribute(machine: Machine, array: ArrayValue, name: str) -> Value | None:
     return None
 
 
+def made_dtype(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """`numpy.dtype("float32")`, where there is one object of it."""
+    known = [constant_of(machine.known(argument)) for argument in arguments]
+    if keywords or len(known) != 1 or not says_type(known[0]):
+        raise foreign(machine)
+    made = compute(machine, numpy.dtype, tuple(known))
+    if not is_dtype(made.value):
+        raise foreign(machine)
+    return made
+
+
 def permuted(machine: Machine, array: ArrayValue, order: tuple[int, ...]) -> Value:
     return apply_method(machine, torch.Tensor.permute, [array.tensor, *map(ConstantValue, order)], {})
 
 
-
+if IS_THERE:
+    meaning(numpy.dtype)(made_dtype)
 
 UNIVERSAL: dict[Any, Callable[..., Any]] = {}
 BY_METHOD: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from dynascope.capture.calls.containers import update_by_method
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensor_metadata import number_values
+from dynascope.capture.numpy_numbers import is_dtype
 from dynascope.capture.places import is_library_name, module_name
 from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
 from dynascope.capture.protocols.abstract_classes import guard_answer
@@ -239,8 +240,13 @@ def is_legacy(known: Any, value: TensorValue) -> bool:
 
 @meaning(issubclass)
 def issubclass_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    from dynascope.capture.outside import LITERAL_TYPES
+
     cls = machine.object_of(arguments[0])
     if not isinstance(cls, type):
+        is_plain = type(cls) in LITERAL_TYPES or is_dtype(cls)  # of others Python asks for `__bases__`
+        if is_plain and type(constant_of(arguments[1])) is type:
+            raise machine.throw(TypeError, "issubclass() arg 1 must be a class")
         raise Break(ProgramRaises("TypeError", machine.expression()))
     return boolean(is_subclass(machine, cls, arguments[1]))
 

@@ -42,7 +42,7 @@ def compute(
 ) -> Any:
     """The result as a constant. What the function raises, the program raises; what NumPy warns of it says when Python makes the call."""
     try:
-        if any(type(argument) in numpy_numbers.TYPES for argument in arguments):
+        if any(type(argument) in numpy_numbers.TYPES or numpy_numbers.is_dtype(argument) for argument in arguments):
             result = _without_warning(machine, function, arguments, keywords or {})
         else:
             result = function(*arguments, **(keywords or {}))

@@ -21,6 +21,7 @@ import torch
 from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.values import (
+    ArrayValue,
     ConditionValue,
     ConstantValue,
     DictValue,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 FAR_OUT: dict[type, tuple] = {int: (0, -1, 2**62), float: (math.nan, math.inf, -math.inf, -1e308)}
 PLAIN = (str, int, float, bool, complex, bytes, type(None), torch.dtype, torch.device)
 MOST_LEVELS = 20
+WRITTEN_AS_PYTHONS = (torch.float64, torch.int64)
+"""Types of NumPy's numbers that Python has: of others the shortest text is another."""
 
 
 def text(machine: Machine, function: Callable[..., Any], *parts: Value) -> TextValue | None:
@@ -96,10 +99,14 @@ def levels(value: Value) -> int:
 
 
 def number_in(machine: Machine, value: Value) -> Value:
-    """What `Tensor.__format__` writes of a tensor without dimensions; other values as they are."""
+    """What `Tensor.__format__` writes of a tensor without dimensions, and which of Python's numbers a number of NumPy's is written as;
+    other values as they are."""
     if isinstance(value, TextValue):
         return value
     value = machine.realize(value)
+    if isinstance(value, ArrayValue) and value.is_number and value.tensor.example.dtype in WRITTEN_AS_PYTHONS:
+        number = late_numbers.number_of_array(machine, value)
+        return value if number is None else number
     if not isinstance(value, TensorValue) or value.example.dim() or machine.overriding.asks_modes:
         return value
     number = late_numbers.number_of(machine, value)

@@ -100,7 +100,7 @@ class Body:
     def follow(self, function: Value, arguments: list[Value], keywords: Keywords | None = None) -> Value:
         machine = self.machine
         written, rewritten = len(machine.written), len(machine.rewritten)
-        before = dict(machine.global_writes), len(machine.said)
+        before, decided = (dict(machine.global_writes), len(machine.said)), machine.both_ways
         earlier = {id(value): held_in(value) for value in machine.written}
         result = machine.realize(machine.call_now(function, arguments, keywords or {}))
         touched = [*machine.written[written:], *machine.rewritten[rewritten:]]
@@ -108,6 +108,8 @@ class Body:
         as_before = not touched if is_again else all(is_as_before(value, earlier) for value in touched)
         if before != (machine.global_writes, len(machine.said)) or not as_before:
             raise self.cannot("its function changes objects of the program")
+        if machine.both_ways != decided:
+            raise self.cannot("a tensor decides which way its function goes")
         self.nodes = self.nodes_made()
         self.check_numbers()
         self.check_histories()

@@ -1,4 +1,5 @@
-"""What a tuple does in C when it is compared, joined or repeated, of an object of a subclass that inherits it: as with its items.
+"""What a tuple does in C when it is compared, joined or repeated, of an object of a subclass that inherits it: as with its items. How many
+elements a shape has, too.
 
     class Irreps(tuple): ...
     Irreps(a) == Irreps(b)      tuple.__eq__(Irreps(a), Irreps(b)): the items, one by one; of another class `NotImplemented`
@@ -7,6 +8,8 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
@@ -46,6 +49,16 @@ def _meaning_of(op: operators.Operator, name: str) -> None:
         if name in operators.COMPARING:
             return ConstantValue(NotImplemented)
         raise Break(ForeignCall(callee(machine.expression()) or name))  # who is asked next, and in which words it is refused
+
+
+@meaning(torch.Size.numel)
+def numel(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    sizes = as_tuple(machine, arguments[0])
+    assert isinstance(sizes, TupleValue)
+    count: Value = ConstantValue(1)
+    for size in sizes.items:
+        count = machine.finish(operators.binary(machine, "*", count, machine.realize(size)))
+    return count
 
 
 REPEATING = ("__mul__", "__rmul__")

@@ -7,6 +7,8 @@ from typing import Any
 
 from dynascope.capture.calls.equivalents import STAND_FOR
 from dynascope.capture.calls.generators import resume
+from dynascope.capture.calls.known_tensors import known_number
+from dynascope.capture.early_returns import chosen, goes_both_ways
 from dynascope.capture.frames import Frame
 from dynascope.capture.library_checks import goes_on
 from dynascope.capture.machine import Machine, Returned, operation
@@ -15,7 +17,7 @@ from dynascope.capture.protocols.iteration import advance, call_next, iterator
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import NONE, NULL, ConstantValue, GeneratorValue, InstanceValue, Value
+from dynascope.capture.values import NONE, NULL, ConstantValue, GeneratorValue, InstanceValue, TensorValue, Value
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
 
@@ -28,7 +30,7 @@ def jump(machine: Machine, frame: Frame, instruction: Instruction) -> None:
 @operation("POP_JUMP_IF_TRUE")
 def pop_jump_if_true(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     value = frame.pop()
-    known = goes_on(machine, frame, value, instruction, jumps_if=True)
+    known = way(machine, frame, value, instruction, jumps_if=True)
     if truth(machine, value) if known is None else known:
         frame.jump(instruction.target)
 
@@ -36,7 +38,7 @@ def pop_jump_if_true(machine: Machine, frame: Frame, instruction: Instruction) -
 @operation("POP_JUMP_IF_FALSE")
 def pop_jump_if_false(machine: Machine, frame: Frame, instruction: Instruction) -> None:
     value = frame.pop()
-    known = goes_on(machine, frame, value, instruction, jumps_if=False)
+    known = way(machine, frame, value, instruction, jumps_if=False)
     if not (truth(machine, value) if known is None else known):
         frame.jump(instruction.target)
 
@@ -55,6 +57,14 @@ def jump_if_false_or_pop(machine: Machine, frame: Frame, instruction: Instructio
         frame.jump(instruction.target)
     else:
         frame.pop_unseen()
+
+
+def way(machine: Machine, frame: Frame, value: Value, instruction: Instruction, *, jumps_if: bool) -> bool | None:
+    """What a condition that only the run knows is taken to be; None where it has to be known."""
+    known = goes_on(machine, frame, value, instruction, jumps_if=jumps_if)
+    if known is None and isinstance(value, TensorValue) and known_number(machine, value) is None:
+        return goes_both_ways(machine, frame, value, instruction, jumps_if=jumps_if)
+    return known
 
 
 def is_none(value: Value) -> bool:
@@ -107,7 +117,8 @@ def for_iter(machine: Machine, frame: Frame, instruction: Instruction) -> None:
 
 @operation("RETURN_VALUE")
 def return_value(machine: Machine, frame: Frame, instruction: Instruction) -> Returned:
-    return Returned(frame.pop_unseen())
+    result = frame.pop_unseen()
+    return Returned(result if frame.early is None else chosen(machine, frame, result))
 
 
 @operation("RETURN_GENERATOR")

@@ -8,6 +8,10 @@ A graph is differentiated by what its inputs require when it begins. So of one t
 is computed in the same graph. A tensor made inside is a leaf inside, where nobody sees its gradient after the graph:
 
     d = x.detach().requires_grad_();  torch.autograd.grad(loss(d), d)
+
+One that nothing in the graph reads any more is a leaf when the graph has run:
+
+    return (p - rate * g).detach().requires_grad_()
 """
 
 from __future__ import annotations
@@ -96,33 +100,58 @@ def may_be_leaf(machine: Machine, tensor: TensorValue) -> bool:
 def make_leaf(machine: Machine, tensor: TensorValue) -> None:
     """From here on a leaf, in the graph too. `Session.finished` sees that after the graph nobody can tell."""
     known_tensors.forget(machine, tensor)
-    example, graph = tensor.example, machine.graph
-    node = graph.call("call_method", "requires_grad_", (tensor.node,), {})
+    tell(machine, tensor.node, tensor.example, tensor.device)
+    machine.journal.append(machine.leaves_made, tensor)
+
+
+def tell(machine: Machine, node: fx.Node, example: torch.Tensor, device: torch.device) -> None:
+    told = machine.graph.call("call_method", NAME + "_", (node,), {})
     example.requires_grad_()
     machine.journal.record(lambda: example.requires_grad_(False))
-    graph.describe(node, example, tensor.device)
-    graph.keep(node)
-    machine.journal.append(machine.leaves_made, tensor)
+    machine.graph.describe(told, example, device)
+    machine.graph.keep(told)
+
+
+def examples_of_leaves(machine: Machine) -> list[torch.Tensor]:
+    return [leaf.example for leaf in (*machine.leaves_made, *machine.leaves_left)]
 
 
 def are_unseen(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
     """Whether nobody can tell of the leaves made inside, though histories of results end in them: none of them leaves the graph or has
     a hook, and what requires grad does so for other leaves as well."""
-    leaves = machine.leaves_made
+    leaves = examples_of_leaves(machine)
     examples = [node.meta.get("example_value") for node in outputs]
     tensors = [each for each in examples if isinstance(each, torch.Tensor) and each.requires_grad]
     if machine.hooked or any(isinstance(node.target, HOLDS_GRAPH) for node in machine.graph.graph.nodes):
         return False
-    if any(each is leaf.example for each in tensors for leaf in leaves):
+    if any(each is leaf for each in tensors for leaf in leaves):
         return False
-    return not any(histories.ends_in_only([each], [leaf.example for leaf in leaves]) for each in tensors)
+    return not any(histories.ends_in_only([each], leaves) for each in tensors)
+
+
+def leaves_afterwards(machine: Machine, outputs: Iterable[fx.Node]) -> tuple[TensorValue, ...] | None:
+    """The results that become leaves when the graph has run, which is then without them: where the histories of results end in no other
+    leaf made inside, and nothing reads these, or has put something on them, since they were told to be leaves."""
+    given = set(outputs)
+    leaves = tuple(leaf for leaf in machine.leaves_made if leaf.node in given)
+    others = [leaf.example for leaf in machine.leaves_made if leaf.node not in given]
+    order = {node: at for at, node in enumerate(machine.graph.graph.nodes)}
+    told = [next(user for user in leaf.node.users if user.target == NAME + "_") for leaf in leaves]
+    is_read = any(order[user] > order[node] for node in told for user in node.args[0].users) or any(node.users for node in told)
+    has_more = machine.hooked or machine.leaves_left or any(leaf in machine.gradients for leaf in leaves)
+    if is_read or has_more or histories.lead_to(outputs, others):
+        return None
+    machine.graph.leave_out(told)
+    for leaf in leaves:
+        leaf.example.requires_grad_(False)
+    return leaves
 
 
 def leave_out_leaves(machine: Machine) -> None:
     """The graph without the leaves made inside that nobody can tell of, unless it differentiates."""
     nodes = machine.graph.graph.nodes
     if all(node.target is not gradients for node in nodes):
-        made = {leaf.node for leaf in machine.leaves_made}
+        made = {leaf.node for leaf in (*machine.leaves_made, *machine.leaves_left)}
         machine.graph.leave_out([node for node in nodes if node.target == NAME + "_" and node.args[0] in made])
 
 

@@ -20,6 +20,7 @@ from dynascope.capture.calls.own_texts import asks_program, with_texts
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.functions_of_results import FunctionOfResultValue
+from dynascope.capture.numpy_numbers import is_dtype, says_type
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
@@ -165,7 +166,10 @@ def of_constants(machine: Machine, op: Operator, left: ConstantValue, right: Con
     for side in (left, right):
         if not is_pure_type(side.value) and not is_compared_in_c(side.value, op) and not is_inherited(side.value, op):
             raise Break(ForeignValue(type(side.value).__name__, machine.expression()))
-    return compute(machine, op.function, (left.value, right.value))
+    sides = (left.value, right.value)
+    if any(map(is_dtype, sides)) and not all(map(says_type, sides)):
+        raise Break(ForeignValue(type(left.value).__name__, machine.expression()))
+    return compute(machine, op.function, sides)
 
 
 TEXT_RULES: dict[Any, Any] = {
@@ -209,7 +213,8 @@ def is_pure_type(value: Any) -> bool:
     """Whether operators of a fixed object run no code of the user's and change nothing."""
     from dynascope.capture.places import is_library_name
 
-    return is_library_name(type(value).__module__) or type(value).__module__ == "builtins" or isinstance(value, type)
+    is_known = is_library_name(type(value).__module__) or type(value).__module__ == "builtins"
+    return is_known or isinstance(value, type) or is_dtype(value)
 
 
 def of_distributed(machine: Machine, op: Operator, left: Value, right: Value) -> Any:

@@ -2,6 +2,9 @@
 
     p.data = p.data * 0.9 + q * 0.1      an effect; a later `p + 1` of a parameter in the same function is a break
     p.data -= 0.1 * p.grad               a write to the memory that it has
+
+A leaf that the program makes inside (`d.requires_grad_()`) is another one of the graph's from then on. Who differentiates what was computed
+from it before is left to Python: of what autograd keeps there it has the new memory by then.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dynascope.capture.histories import storage_of
+from dynascope.capture.protocols import gradient_requirements
 from dynascope.capture.protocols.gradients import assign
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
@@ -28,11 +32,30 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
         return
     if isinstance(item, TensorValue) and tensor not in machine.assigned and is_its_memory(tensor, item):
         return  # `p.data -= step`: written already
+    if isinstance(item, TensorValue) and can_be_another(machine, tensor, item):
+        become_another(machine, tensor, item)
+        return
     if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item) or tensor in machine.requirements:
         raise Break(TensorAttribute("data"))
     if torch.is_inference_mode_enabled() or tensor.example.is_inference() or item.example.is_inference():
         raise Break(TensorAttribute("data"))  # whether and how its writes count from then on hangs on where each was made
     assign(machine, machine.assigned, DataValue, tensor, item)
+
+
+def can_be_another(machine: Machine, leaf: TensorValue, item: TensorValue) -> bool:
+    is_made = any(leaf is each for each in machine.leaves_made) and leaf not in machine.requirements
+    is_plain = not item.example.is_inference() and leaf.example.storage_offset() == item.example.storage_offset()
+    return is_made and is_plain and fits(leaf, item) and machine.grad_mode and not machine.hooked
+
+
+def become_another(machine: Machine, leaf: TensorValue, item: TensorValue) -> None:
+    left = TensorValue(leaf.node, leaf.example, leaf.device)
+    memory = gradient_requirements.detached(machine, item)
+    node, example = counting_alone(machine, memory).node, memory.example
+    gradient_requirements.tell(machine, node, example, leaf.device)
+    machine.journal.append(machine.leaves_left, left)
+    machine.journal.set(leaf, "node", node)
+    machine.journal.set(leaf, "example", example)
 
 
 def counting_alone(machine: Machine, detached: TensorValue) -> TensorValue:
