@@ -87,7 +87,8 @@ def test_durations():
 
 def test_no_line_is_wider_than_the_terminal_and_none_is_cut_in_its_name():
     names = [f"upsample_bilinear2d_of_the_decoder_{which}" for which in ("coarse", "fine")]
-    externs = [ExternFact(f"aten.{name}.vec", "forward", None, spans=(Span("m.py", 4), Span("m.py", 5)), cost=CostFact(3, 0.5)) for name in names]
+    spans = Span("m.py", 4), Span("m.py", 5)
+    externs = [ExternFact(f"aten.{name}.vec", "forward", None, spans=spans, cost=CostFact(3, 0.5)) for name in names]
     found = profile_text(report(graph=GraphFact("g0", 1, "dynascope", externs=tuple(externs))), 70)
     assert all(len(line) <= 70 for line in found.splitlines()) and all(name in found for name in names)
     assert "forward for lines 4, 5: 3 x 167 ms" in " ".join(found.split())
