@@ -3,10 +3,10 @@ torch.compile's and eager's. Random weights, four layers of the usual widths; no
 
     PYTHONPATH=engine python bench/gpu_library_models.py                    all of them, into RESULTS.md
     PYTHONPATH=engine python bench/gpu_library_models.py llama "timm swin"  those whose name holds a word, printed
-    --seconds 400                                                           no model is begun after them
+    --seconds 400                                                           no group of models is begun after them
 
-Each model has a process of its own; several compile at once, and one at a time is measured once all others have compiled too, or
-have ended. Milliseconds are of wall time, the least of two medians; peaks are of one step, above what is held before it.
+Each model has a process of its own; a group of them compiles at once, and is measured one at a time when all have compiled, or ended.
+Milliseconds are of wall time, the least of two medians; peaks are of one step, above what is held before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from torch import nn  # noqa: E402
 
 TITLE, COMMAND = "Models of libraries on a GPU", "PYTHONPATH=engine python bench/gpu_library_models.py"
 SIDES = ("eager", "torch.compile", "ours")
-AT_ONCE = 14
+AT_ONCE = 10
 LONGEST = 240
 """Seconds for a model, compiling and waiting for others included."""
 BATCH, LENGTH, WORDS = 8, 256, 8000
@@ -185,14 +185,13 @@ def measure(name: str, ready: Path, go: Path, turn: Path) -> dict[str, Any]:
     return found
 
 
-def measure_all(names: list[str], seconds: float) -> list[dict[str, Any] | str]:
-    """What was found of each, or why nothing was, in the order of the names; those that were not begun are left out. Compiles in groups,
-    and measures a group when all of it has compiled."""
-    started, rows = time.monotonic(), []
+def measured_in_groups(names: list[str], seconds: float) -> Iterator[list[dict[str, Any] | str]]:
+    """What was found of each so far, or why nothing was, in the order of the names, whenever a group has been measured."""
+    started, found = time.monotonic(), []
     for first in range(0, len(names), AT_ONCE):
         if time.monotonic() - started < seconds:
-            rows += _measure_group(names[first : first + AT_ONCE])
-    return rows
+            found += _measure_group(names[first : first + AT_ONCE])
+            yield found
 
 
 def _measure_group(names: list[str]) -> list[dict[str, Any] | str]:
@@ -254,29 +253,32 @@ def main() -> None:
         print(json.dumps(found))
         return
     names = [name for name in NAMES if not options.words or any(word.lower() in name.lower() for word in options.words)]
-    found = measure_all(names, options.seconds)
-    failed, measured = [each for each in found if isinstance(each, str)], [each for each in found if not isinstance(each, str)]
-    rows = [row_of(each) for each in measured]
-    if options.words:
-        print(*(" | ".join(row) for row in rows), *failed, sep="\n")
-        return
+    for found in measured_in_groups(names, options.seconds):
+        if options.words:
+            print(*(each if isinstance(each, str) else " | ".join(row_of(each)) for each in found[-AT_ONCE:]), sep="\n", flush=True)
+        else:
+            write(found, names)
+
+
+def write(found: list[dict[str, Any] | str], names: list[str]) -> None:
+    measured = [each for each in found if not isinstance(each, str)]
+    left = [*(each for each in found if isinstance(each, str)), *(f"{name}: not begun" for name in names[len(found) :])]
     ratios = {
         what: statistics.geometric_mean(each[f"{what}, ours"] / each[f"{what}, torch.compile"] for each in measured)
-        for what in ("step", "peak", "inference")
+        for what in ("step", "peak", "inference", "first")
     }
     geomean = [
         *("geomean", "", "", "", f"{ratios['step']:.2f}", "", "", f"{ratios['peak']:.2f} of theirs"),
         *("", "", "", f"{ratios['inference']:.2f}"),
     ]
-    apart = [max(each[f"gradients, {side}"] / max(each["gradients, torch.compile"], 1e-9) for each in measured) for side in SIDES[1:]]
-    firsts = statistics.geometric_mean(each["first, ours"] / each["first, torch.compile"] for each in measured)
+    apart = max(each["gradients, ours"] / max(each["gradients, torch.compile"], 1e-9) for each in measured)
     note = (
-        f"Gradients are as far from eager's as torch.compile's, times {apart[1]:.1f} at the most. The first two steps take {firsts:.2f} of "
-        f"torch.compile's time ({AT_ONCE} processes compile at once)."
+        f"Gradients are as far from eager's as torch.compile's, times {apart:.1f} at the most. The first two steps take "
+        f"{ratios['first']:.2f} of torch.compile's time ({AT_ONCE} processes compile at once)."
     )
-    if left := [*failed, *(f"{name}: not begun" for name in names[len(found) :])]:
+    if left:
         note += " Without figures: " + "; ".join(left) + "."
-    write_section(TITLE, COMMAND, list(COLUMNS), [*rows, geomean], note)
+    write_section(TITLE, COMMAND, list(COLUMNS), [*map(row_of, measured), geomean], note)
 
 
 if __name__ == "__main__":
