@@ -6,6 +6,7 @@ import sys
 import dynascope
 import pytest
 import torch
+from dynascope import recording
 from dynascope.frame import hook
 
 
@@ -105,3 +106,15 @@ def test_the_report_says_why_nothing_was_compiled(tmp_path):
     assert "1 call of functions to be compiled ran as written" in told
     assert "Nothing was compiled: a debugger follows the program" in told
     assert "hook" not in told
+
+
+def test_a_report_counts_the_calls_of_its_own_time(traced):
+    """One that begins when nobody looks on any more says nothing of a debugger."""
+    _, run = traced
+    compiled, x = dynascope.compile(step), torch.ones(3)
+    earlier = recording.Recorder()
+    run(compiled, x)
+    later = recording.Recorder()
+    compiled(x)
+    assert [note.code for note in earlier.report().notes] == ["followed-by-debugger"]
+    assert not later.report().notes

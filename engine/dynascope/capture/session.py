@@ -194,8 +194,8 @@ class Captured:
 
     def without_values(self) -> Captured:
         """The same for who reads it later: nothing in it keeps an object of the program's alive."""
-        nothing = Effects((), (), {}, ())
-        return replace(self, graph=None, effects=nothing, plan=replace(self.plan, outputs=(), effects=nothing, result=None, frames=()))
+        nothing, graph = Effects((), (), {}, ()), self.graph and replace(self.graph, example_inputs=())
+        return replace(self, graph=graph, effects=nothing, plan=replace(self.plan, outputs=(), effects=nothing, result=None, frames=()))
 
     def break_explanation(self) -> Explanation | None:
         """Why the graph ended before the function did; None where it did not."""

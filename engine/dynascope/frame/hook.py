@@ -64,9 +64,14 @@ def foreign_evaluator_note() -> Explanation | None:
     return ForeignEvaluator().explain() if _part().foreign_evaluator() else None
 
 
-def followed_note() -> Explanation | None:
-    """Says so where a debugger looked on, and how many calls ran as they were written for it."""
-    calls = _part().followed_calls() - _loaded().followed
+def followed_calls() -> int:
+    """How many calls ran as they were written so far because a debugger looked on, those of the hook's own test left out."""
+    return _part().followed_calls() - _loaded().followed
+
+
+def followed_note(since: int = 0) -> Explanation | None:
+    """Says so where there were more than `since` such calls."""
+    calls = followed_calls() - since
     return FollowedByDebugger(calls).explain() if calls else None
 
 
