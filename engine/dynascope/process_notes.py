@@ -41,22 +41,3 @@ def _hook_note() -> tuple[Explanation, ...]:
 
     note = hook.note()
     return () if note is None else (note,)
-
-
-def followed_calls() -> int:
-    """How many calls a debugger followed so far."""
-    if "dynascope.frame.hook_native" not in sys.modules:
-        return 0
-    from dynascope.frame import hook
-
-    return hook.followed_calls()
-
-
-def followed_note(since: int) -> tuple[Explanation, ...]:
-    """Of calls that a debugger followed beyond those before. Also where nothing was compiled: this may be why."""
-    if "dynascope.frame.hook_native" not in sys.modules:
-        return ()
-    from dynascope.frame import hook
-
-    note = hook.followed_note(since)
-    return () if note is None else (note,)

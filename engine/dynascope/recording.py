@@ -20,7 +20,6 @@ from typing import Any
 from dynascope.callers import OWN_FOLDER
 from dynascope.configuration import config
 from dynascope.dataclass import dataclass
-from dynascope.process_notes import followed_calls, followed_note, process_notes
 from dynascope.report.events import EventStream
 from dynascope.report.facts import (
     BesideEager,
@@ -120,7 +119,7 @@ class Recorder:
         self._process = os.getpid()
         self._dirty = threading.Event()
         self._writer: threading.Thread | None = None
-        self._followed = followed_calls()
+        self._followed = _followed_calls()
 
     def identifier(self, kind: str) -> str:
         """The next free identifier: `g0`, `g1` for graphs, `k0` for kernels, `e0` for compilations."""
@@ -207,7 +206,7 @@ class Recorder:
                 graphs=tuple(graph for graph, _ in measured if graph is not None),
                 kernels=tuple(kernel for _, kernels in measured for kernel in kernels),
                 checks=tuple(self.checks),
-                notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ()), *followed_note(self._followed)))),
+                notes=tuple(dict.fromkeys((*self._notes, *(_standing_notes() if self._accounts else ()), *_followed_note(self._followed)))),
             )
 
     def write(self) -> None:
@@ -368,9 +367,29 @@ def environment() -> EnvironmentFact:
 def _standing_notes() -> tuple[Explanation, ...]:
     """What holds for the whole process: a cache that cannot be used, newer versions, and what stands in for what."""
     from dynascope.native.cache import cache_note
+    from dynascope.process_notes import process_notes
 
     note = cache_note()
     return (*(() if note is None else (note,)), *process_notes())
+
+
+def _followed_calls() -> int:
+    """How many calls a debugger followed so far. Asked before the engine is there, too, which is imported by whoever compiles first."""
+    if "dynascope.frame.hook_native" not in sys.modules:
+        return 0
+    from dynascope.frame import hook
+
+    return hook.followed_calls()
+
+
+def _followed_note(since: int) -> tuple[Explanation, ...]:
+    """Also where nothing was compiled: this may be why."""
+    if _followed_calls() <= since:
+        return ()
+    from dynascope.frame import hook
+
+    note = hook.followed_note(since)
+    return () if note is None else (note,)
 
 
 def _device_name(torch) -> str:
