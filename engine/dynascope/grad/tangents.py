@@ -164,6 +164,10 @@ class Otherwise:
         saves = any(saved.layout is not None for saved in self.pair.saved)
         if with_list is None or partial.overwritten or (partial.possible_after and saves):
             return
+        given = {planned.output for planned, kind in zip(self.pair.tangents, pattern, strict=True) if kind}
+        key = tuple(output in given for output in range(self.pair.visible_count))
+        if key in self.quick and self.quick[key].pattern == pattern:
+            return  # these tangents lie in no order, such as that of one number everywhere, and are copied each time
         layouts: dict[int, Layout] = {}
         for planned, tangent, kind in zip(self.pair.tangents, tangents, pattern, strict=True):
             if kind and planned.layout.varies and kind is not True:
@@ -173,7 +177,7 @@ class Otherwise:
                 layouts[planned.output] = replace(planned.layout, strides=strides)
         places = () if run is self.run_backward else enumerate(self.pair.saved)
         strides = ((place, saved.layout) for place, saved in places)
-        self.quick[tuple(output in layouts for output in range(self.pair.visible_count))] = Quick(
+        self.quick[key] = Quick(
             pattern,
             self.backends.fits(self.pair.visible_count, layouts),
             with_list,
