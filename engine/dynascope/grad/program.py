@@ -48,6 +48,8 @@ class Program:
     """The inputs that share a storage with others."""
     forms: Mapping[fx.Node, WrittenForm] = field(default_factory=dict)
     """Found once: every recording is of the same steps, whatever torch's state is by then."""
+    has_complexes: bool = False
+    """Whether anything in it is a tensor of complex numbers."""
 
     @classmethod
     def of(cls, graph: fx.GraphModule, examples: list[Any], options: GradOptions) -> Program:
@@ -56,15 +58,10 @@ class Program:
         grad_mode = torch.is_grad_enabled() and options.gradients == "as-needed"
         recognizes = options.recognizes_forms and not is_differentiated_again(graph)
         forms = {**written_attentions(graph), **written_cross_entropies(graph)} if recognizes else {}
-        return cls(
-            graph, names, inputs, options, grad_mode, torch.get_default_dtype(), AutocastState.now(), forms=forms
-        )
-
-    @property
-    def has_complexes(self) -> bool:
-        """Whether anything in it is a tensor of complex numbers."""
-        examples = (node.meta.get("example_value") for node in self.graph.graph.nodes)
-        return any(isinstance(each, torch.Tensor) and each.dtype.is_complex for each in examples)
+        made = (node.meta.get("example_value") for node in graph.graph.nodes)
+        has_complexes = any(isinstance(each, torch.Tensor) and each.dtype.is_complex for each in made)
+        state = grad_mode, torch.get_default_dtype(), AutocastState.now()
+        return cls(graph, names, inputs, options, *state, forms=forms, has_complexes=has_complexes)
 
     @property
     def main_device(self) -> torch.device:

@@ -164,17 +164,17 @@ class Otherwise:
         saves = any(saved.layout is not None for saved in self.pair.saved)
         if with_list is None or partial.overwritten or (partial.possible_after and saves):
             return
-        given = {planned.output for planned, kind in zip(self.pair.tangents, pattern, strict=True) if kind}
-        key = tuple(output in given for output in range(self.pair.visible_count))
+        given = [each for each in zip(self.pair.tangents, tangents, pattern, strict=True) if each[2]]
+        outputs = tuple(planned.output for planned, _, _ in given)
+        key = tuple(output in outputs for output in range(self.pair.visible_count))
         if key in self.quick and self.quick[key].pattern == pattern:
             return  # these tangents lie in no order, such as that of one number everywhere, and are copied each time
-        layouts: dict[int, Layout] = {}
-        for planned, tangent, kind in zip(self.pair.tangents, tangents, pattern, strict=True):
-            if kind and planned.layout.varies and kind is not True:
-                return
-            if kind:
-                strides = planned.layout.strides if kind is True else tangent.stride()
-                layouts[planned.output] = replace(planned.layout, strides=strides)
+        if any(planned.layout.varies and kind is not True for planned, _, kind in given):
+            return
+        layouts = {
+            planned.output: planned.layout if kind is True else replace(planned.layout, strides=tangent.stride())
+            for planned, tangent, kind in given
+        }
         places = () if run is self.run_backward else enumerate(self.pair.saved)
         strides = ((place, saved.layout) for place, saved in places)
         self.quick[key] = Quick(
@@ -182,7 +182,7 @@ class Otherwise:
             self.backends.fits(self.pair.visible_count, layouts),
             with_list,
             partial,
-            tuple(layouts),
+            outputs,
             tuple((place, layout.strides) for place, layout in strides if layout is not None and not layout.varies),
             Left(partial.possible_after, {}),
         )
