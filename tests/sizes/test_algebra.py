@@ -1,7 +1,9 @@
 """Algebra, bounds and what is told of expressions, where numbers are below 0, 0, or bounded by nothing."""
 
+import copy
 import itertools
 import math
+import pickle
 
 import pytest
 from dynascope.sizes import Scope, Size, evaluate, known
@@ -260,3 +262,30 @@ def test_whole_and_rest_of_numbers_that_vary_rely_on_nothing():
             above, below = (number(each, **values) for each in (top, bottom))
             assert number(rounded, **values) == -(-above // below)
     assert blocks_of(16 * n, 16) == n and not len(scope.log)
+
+
+def test_there_is_one_object_for_each_expression():
+    """Equality is identity, so what is equal must be one, however it came to be."""
+    scope, other = Scope(), Scope()
+    n, m = scope.root("n", 7, 2), other.root("n", 9, 2)
+    one = (2 * n + 6) // 4 + n
+    assert one.expression is (((m + 3) * 2) // 4 + m).expression
+    for copied in (copy.deepcopy(one.expression), pickle.loads(pickle.dumps(one.expression))):
+        assert copied is one.expression
+    assert n.expression is not scope.root("k", 7, 2).expression
+    assert other.root("n", 9, 2).expression is not Scope().root("n", 9, 3).expression, "bounds belong to a root"
+
+
+def test_numbers_that_are_equal_and_not_the_same_make_two_expressions():
+    x = Scope().root("x", 1.5).expression
+    made = {exact.Operation("**", (x, number), float) for number in (2, 2.0, 0.0, -0.0)}
+    assert len(made) == 4
+    assert exact.Operation("**", (x, 2), float) is not exact.Operation("**", (x, 2), int)
+
+
+def test_expressions_are_let_go():
+    before = len(exact.Polynomial._made)
+    number = Scope().root("nobody_else_has_this_name", 7, 2).expression
+    assert len(exact.Polynomial._made) == before + 1
+    del number
+    assert len(exact.Polynomial._made) == before

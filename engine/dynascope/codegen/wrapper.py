@@ -9,7 +9,6 @@ def graph(x, w):
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -250,7 +249,7 @@ def _is_whole(view: TensorView, buffer: Buffer) -> bool:
 def _under_its_name(root: Root) -> Root:
     """The root as the wrapper calls it."""
     name = number_name(root)
-    return root if name == root.name else replace(root, name=name)
+    return root if name == root.name else root.named(name)
 
 
 def _written_arguments(step: ExternCall) -> frozenset[int]:

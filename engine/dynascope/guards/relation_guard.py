@@ -9,7 +9,6 @@ All of an entry's relations are one check (`relations_check`): numbers are read 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from dynascope.dataclass import dataclass
@@ -102,4 +101,4 @@ def _condition(relation: Relation, names: dict[str, str], environment: dict[str,
 
 
 def _text(side: Any, names: dict[str, str], environment: dict[str, Any]) -> str:
-    return text(substitute(side, lambda root: of_root(replace(root, name=names[root.name]))), environment)
+    return text(substitute(side, lambda root: of_root(root.named(names[root.name]))), environment)

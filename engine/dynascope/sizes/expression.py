@@ -6,7 +6,7 @@
     sqrt(n)        Operation("sqrt", n)       a float: never rearranged, because rounding would differ
 
 Equal integers in normal form compare equal; unequal ones may still be equal numbers, which only their values can tell.
-Everything is immutable and hashed once.
+Everything is immutable, and there is one object for each content.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
+from weakref import WeakValueDictionary
 
-from dynascope.dataclass import dataclass
 from dynascope.sizes.calls import Call
 from dynascope.sizes.functions import FUNCTIONS, INFIX
 
@@ -26,47 +25,74 @@ INFINITY = float("inf")
 Bounds = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Root:
+class Unique:
+    """What there is one object of for each content: equal ones are the same, which C compares and hashes without asking. Immutable."""
+
+    _made: ClassVar[WeakValueDictionary[Any, Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls._made = WeakValueDictionary()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        made, content = self.__reduce__()
+        return f"{made.__name__}{content}"
+
+
+class Root(Unique):
     """A number that the program brings: a tensor's size, or a Python int or float. `low <= value <= high` whenever it serves."""
 
     name: str
-    kind: type = int
-    low: float = -INFINITY
-    high: float = INFINITY
+    kind: type
+    low: float
+    high: float
+    bounds: Bounds
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.name, self.kind)))
+    def __new__(cls, name: str, kind: type = int, low: float = -INFINITY, high: float = INFINITY) -> Root:
+        content = name, kind, low, high
+        root = cls._made.get(content)
+        if root is None:
+            root = super().__new__(cls)
+            root.name, root.kind, root.low, root.high = content
+            root.bounds = low, high
+            root = cls._made.setdefault(content, root)
+        return root
 
-    def __hash__(self) -> int:
-        return self._hash
+    def named(self, name: str) -> Root:
+        """The same number by another name."""
+        return Root(name, self.kind, self.low, self.high)
+
+    def __reduce__(self) -> Any:
+        return Root, (self.name, self.kind, self.low, self.high)
 
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def bounds(self) -> Bounds:
-        return self.low, self.high
 
-
-@dataclass(frozen=True)
-class Operation:
+class Operation(Unique):
     """A function of expressions that the normal form keeps as it is. `kind` is the type of its value."""
 
     name: str
     arguments: tuple[Expression | int | float, ...]
-    kind: type = int
-    _floats: tuple[str, ...] = field(init=False, repr=False, default=())
-    """Tells what is not the same though it is equal: 2 and 2.0, 0.0 and -0.0."""
-    _hash: int = field(init=False, repr=False, compare=False, default=0)
+    kind: type
 
-    def __post_init__(self) -> None:
-        if any(isinstance(argument, float) for argument in self.arguments):
-            object.__setattr__(self, "_floats", tuple([repr(each) for each in self.arguments if isinstance(each, float)]))
-        object.__setattr__(self, "_hash", hash((self.name, self.arguments, self.kind, self._floats)))
+    def __new__(cls, name: str, arguments: tuple[Expression | int | float, ...], kind: type = int) -> Operation:
+        floats = [repr(argument) for argument in arguments if isinstance(argument, float)]  # 2 is no 2.0, 0.0 no -0.0
+        content = name, arguments, kind, *floats
+        operation = cls._made.get(content)
+        if operation is None:
+            operation = super().__new__(cls)
+            operation.name, operation.arguments, operation.kind = name, arguments, kind
+            operation = cls._made.setdefault(content, operation)
+        return operation
 
-    def __hash__(self) -> int:
-        return self._hash
+    def __reduce__(self) -> Any:
+        return Operation, (self.name, self.arguments, self.kind)
 
     @cached_property
     def _text(self) -> str:
@@ -89,18 +115,22 @@ Monomial = tuple[tuple[Atom, int], ...]
 """A product of atoms, each with its power; () is 1."""
 
 
-@dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Unique):
     """An integer: the sum of coefficient * monomial, sorted, without zero coefficients. Never a constant alone."""
 
     terms: tuple[tuple[Monomial, int], ...]
-    _hash: int = field(init=False, repr=False, compare=False, default=0)
+    _multiples: dict[int, Integer]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(self.terms))
+    def __new__(cls, terms: tuple[tuple[Monomial, int], ...]) -> Polynomial:
+        polynomial = cls._made.get(terms)
+        if polynomial is None:
+            polynomial = super().__new__(cls)
+            polynomial.terms, polynomial._multiples = terms, {}
+            polynomial = cls._made.setdefault(terms, polynomial)
+        return polynomial
 
-    def __hash__(self) -> int:
-        return self._hash
+    def __reduce__(self) -> Any:
+        return Polynomial, (self.terms,)
 
     def times(self, number: int) -> Integer:
         """The product with a constant, remembered here: layouts ask for the same few again and again."""
@@ -108,10 +138,6 @@ class Polynomial:
         if product is None:
             product = self._multiples[number] = multiply(self, number)
         return product
-
-    @cached_property
-    def _multiples(self) -> dict[int, Integer]:
-        return {}
 
     @cached_property
     def _text(self) -> str:
