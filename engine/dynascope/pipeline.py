@@ -30,6 +30,7 @@ import torch
 from torch._C._dynamo import eval_frame
 
 from dynascope import ranks_apart, recording
+from dynascope.attempts import Attempts
 from dynascope.autograd_functions import with_freed_history
 from dynascope.backends import GraphCompilers, find_backend, numbers_among, run_uncompiled
 from dynascope.callers import AskedAt, calling_place, warn
@@ -57,7 +58,7 @@ from dynascope.graph_compiler import CompiledGraph, NumberNeeded, OperatorsUnsup
 from dynascope.guards.check import asked_again, compile_guards
 from dynascope.guards.failure import explain_failure
 from dynascope.guards.global_state import modes_asleep
-from dynascope.guards.source import FrameValues, Source
+from dynascope.guards.source import FrameValues
 from dynascope.looking import NotRun, stand_in
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
 from dynascope.native.forking import safe_in_children
@@ -308,22 +309,19 @@ def _judge_outcome(outcome: Captured | Refused, graph: CompiledGraph | None, sta
 
 def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) -> tuple[Any, CompiledGraph | None]:
     """The captured region and its graph. Capture starts again where a number must be a constant, or an operator be left out."""
-    constant: frozenset[Source] = frozenset()
-    tied = False
+    attempts = Attempts(state)
     if find_backend(state.options.backend) is None:
         with torch._C.DisableTorchFunction():  # a subclass of the program's would be asked for the device
             launching.begin(value.device for value in values.locals.values() if issubclass(type(value), torch.Tensor))
     while True:
         with clock("capture"):
             options = capture_options(state)
-            options = replace(options, fixed=options.fixed | constant)
+            options = replace(options, fixed=options.fixed | attempts.constant)
             if state.options.trace:
                 options = replace(options, trace=functools.partial(setattr, state, "trace"))
             outcome = capture(state.region, values, options)
-        if isinstance(outcome, Captured) and not (found := outcome.sizes.constants()) <= constant:
-            # For this call alone: another may take another way through the program.
-            if tied or not (tied := state.tie(found, outcome.sizes)):
-                constant |= found
+        if isinstance(outcome, Captured) and not (found := outcome.sizes.constants()) <= attempts.constant:
+            attempts.turned_out(found, outcome.sizes)
             continue
         if isinstance(outcome, Refused) or outcome.graph is None:
             return outcome, None
@@ -335,10 +333,7 @@ def _capture_and_compile(state: RegionState, values: FrameValues, clock: Clock) 
             if not numbers:
                 raise
             places = frozenset(outcome.graph.sources[position] for position in numbers)
-            if needed.may_be_tied and not tied and (tied := state.tie(places, outcome.sizes)):
-                continue
-            state.refusals.update(places)
-            constant |= places
+            attempts.refused(places, outcome.sizes, needed.may_be_tied)
         except OperatorsUnsupported as unsupported:
             state.excluded |= unsupported.operators
 
@@ -355,6 +350,7 @@ def capture_options(state: RegionState) -> CaptureOptions:
         fixed=state.fixed,
         earlier=dict(state.earlier),
         ties=dict(state.ties),
+        apart=state.apart,
         excluded=frozenset(state.excluded),
         instruction_limit=options.inline_limit,
         differentiates=is_understood,

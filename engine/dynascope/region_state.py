@@ -53,6 +53,8 @@ class RegionState:
     """The sizes and ints of the latest compilations."""
     ties: dict[Source, Tie[Source]] = field(default_factory=dict)
     """How numbers hang together that the program does not run with others of, each by itself."""
+    apart: Mapping[Source, int] = field(default_factory=dict)
+    """Sizes that are equal by chance, and what tells them apart (`attempts.py`)."""
     compiled_at: Span | None = None
     """Where the program asked for the function to be compiled; known while a recorder listens."""
     excluded: set[Any] = field(default_factory=set)

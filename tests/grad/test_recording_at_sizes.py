@@ -6,7 +6,7 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-from dynascope.grad import GradOptions, bridge, differentiate
+from dynascope.grad import GradOptions, at_sizes, bridge, differentiate
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.tape import contiguous_strides
 from dynascope.grad.trails import Trail
@@ -207,3 +207,41 @@ def test_the_smaller_of_two_sizes_is_not_taken_for_the_first():
         x = torch.randn(rows, columns, requires_grad=True)
         (ours,), (theirs,) = (torch.autograd.grad(function(x), x) for function in (compiled, torch.trace))
         assert torch.equal(ours, theirs)  # which before torch 2.13 has ones below the square of a tall matrix
+
+
+def test_what_the_recording_relies_on_binds_the_other_sizes(compilations):
+    """Of 64 rows `k[:n]` is n rows where n is 64 at the most. Far above it was 64 of them, and sizes of a transform had no form then."""
+
+    def long(x, k):
+        n = x.shape[-1]
+        return torch.fft.irfft(torch.fft.rfft(x, n=2 * n) * torch.fft.rfft(k[..., :n], n=2 * n), n=2 * n)[..., :n]
+
+    compiled = dynascope.compile(long)
+    for n in (7, 8, 9, 16, 33, 64, 12):
+        x, k = leaf(2, n), leaf(2, 64)
+        for ours, theirs in zip(*(torch.autograd.grad(f(x, k).square().sum(), (x, k)) for f in (compiled, long)), strict=True):
+            torch.testing.assert_close(ours, theirs)
+    assert len(compilations) == 2
+
+
+def test_what_is_relied_on_to_begin_with_stays_where_another_size_is_wanted(monkeypatch):
+    """A form may fit too few sizes, so that one more is asked: the relation that they were chosen by is a guard all the same."""
+    in_worlds, relied_on = at_sizes._in_worlds, []
+
+    def refuses_once(worlds, program, run):
+        bounds = [str(relation) for relation, _ in worlds.scope.log if relation.operator == "<="]
+        if bounds and not relied_on:
+            worlds.wanted = {"n": worlds.values[-1]["n"] - 1}
+            relied_on.append(bounds)
+            raise DifferentiationRefused(VaryingNumberNeeded("a size", frozenset()))
+        found = in_worlds(worlds, program, run)
+        relied_on.append([str(relation) for relation, _ in worlds.scope.log])
+        return found
+
+    monkeypatch.setattr(at_sizes, "_in_worlds", refuses_once)
+    compiled = dynascope.aot(lambda x, n: x[n].cos(), forward_compiler=lambda graph, inputs: graph)
+    x = leaf(24, 3)
+    for n in (3, 4):
+        torch.testing.assert_close(compiled(x, n), x[n].cos())
+    first, second, *_ = relied_on
+    assert first[0] in second

@@ -72,6 +72,8 @@ class CaptureOptions:
     equal now."""
     ties: Mapping[Source, Tie[Source]] = field(default_factory=dict)
     """Numbers that the program does not run with others of, each by itself, by what gives them of others. That is relied on."""
+    apart: Mapping[Source, int] = field(default_factory=dict)
+    """What tells sizes apart that are equal now by chance: others with the same number are still taken to be equal."""
     excluded: frozenset[Any] = frozenset()
     """Operators of the program's own libraries that no graph may hold."""
     differentiates: bool = True

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from dynascope.capture import numpy_numbers
@@ -66,8 +67,8 @@ class Sizes:
         self.scope = Scope(user_stack)
         self.graph, self.look = graph, look
         self.places: dict[str, tuple[Source, UserStack]] = {}
-        self.extents: dict[tuple[int, int | None], Size] = {}
-        """Of tensors, by their values at hand and what they were at earlier captures."""
+        self.extents: dict[tuple[int, int | None, int | None], Size] = {}
+        """Of tensors, by their values at hand, what they were at earlier captures, and what else tells them apart."""
         self.made: dict[Source, Size] = {}
         """What lies at each place of a number that varies."""
         self.begun: dict[Source, tuple[int, ...]] = {}
@@ -102,7 +103,7 @@ class Sizes:
 
     def size_of_tensor(self, hint: int, source: Source, options: CaptureOptions) -> Size:
         """Those that are equal now and at earlier captures always were are one root; those that are tied are what gives them."""
-        known_as = hint, options.earlier.get(source)
+        known_as = hint, options.earlier.get(source), options.apart.get(source)
         size = self.made.get(source)
         if size is None:
             if (size := self.extents.get(known_as)) is not None:
@@ -222,6 +223,14 @@ class Sizes:
         """Sizes of tensors, and whole numbers, that turned out to be needed as they are."""
         names = [name for name in self.scope.pinned() if name in self.places]
         return frozenset(self.places[name][0] for name in names if self.scope.roots[name].kind is int)
+
+    def sharing(self, places: Collection[Source]) -> dict[Source, int]:
+        """The sizes of tensors that are one root with those at these places, with their dimensions, counted from the last one: tensors
+        are matched from there."""
+        roots = {id(self.made[place]) for place in places if place in self.made}
+        found = [place for place, size in self.made.items() if id(size) in roots and isinstance(place, ExtentSource)]
+        ranks = Counter(place.base for place in self.seen if isinstance(place, ExtentSource) and place.kind == "size")
+        return {place: place.dimension - ranks[place.base] for place in found}
 
     def varying(self) -> list[Source]:
         """Where whole numbers are that vary by themselves."""

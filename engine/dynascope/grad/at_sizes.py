@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from typing import Any, TypeVar
 
 from dynascope.grad.inputs import InputFacts, has_integers, roots_in, scope_of, sizes_vary
@@ -21,6 +21,7 @@ from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope, Size, hint_of
 from dynascope.sizes.likely import likely
 from dynascope.sizes.reach import is_possible, keep_above, keep_below, keep_dividing
+from dynascope.sizes.relations import Relation
 from dynascope.sizes.steps import suitable
 from dynascope.sizes.worlds import COUNT, MANY_STEPS, Worlds
 
@@ -58,24 +59,33 @@ def for_all_sizes(program: Program, record: Run) -> Any:
     if scope.binding is None:
         scope.binding = relied_on
 
+    broken: dict[Relation, Any] = {}
+
     def recorded(worlds: Worlds) -> Any:
+        kept = max(relied_on, scope.binding or 0)  # what is relied on to begin with stays where the recording is made again
         while True:
             try:
                 return _in_worlds(worlds, program, run)
             except DifferentiationRefused:
-                scope.log.take_back(relied_on)
+                broken.update((relation, where) for relation, where in islice(scope.log, kept, None) if not worlds.keep(relation))
+                scope.log.take_back(kept)
             if not worlds.grow():
                 return None
 
-    tried = None
+    def relying(rely: Callable[[], bool]) -> Any:
+        return _relying(scope, lambda: recorded(Worlds(scope, names)), rely)
+
+    tried, are_kept = None, False
     for is_brief, reaches_down in ((True, True), (False, True), (False, False)):
         worlds = Worlds(scope, names, reaches_down=reaches_down, is_brief=is_brief)
         found = recorded(worlds) if worlds.are_enough and worlds.values != tried else None
+        if found is None and broken and not are_kept:
+            are_kept, found = True, relying(partial(_rely_on_all, scope, dict(broken)))
         if found is not None:
             return found
         tried = worlds.values
     for rely in likely(_numbers_beside_sizes(program), scope.pinned()):
-        if (found := _relying(scope, lambda: recorded(Worlds(scope, names)), rely)) is not None:
+        if (found := relying(rely)) is not None:
             return found
     needed = _sizes_needed(names, program, scope, run)
     if len(needed) > 1 and (rigid := _rigid(needed, program, scope, run)) and rigid != needed:
@@ -161,6 +171,13 @@ def _relying(scope: Scope, recorded: Callable[[], Any | None], rely: Callable[[]
         scope.log.take_back(relied_on)
         scope.binding = binding
     return found
+
+
+def _rely_on_all(scope: Scope, relations: Mapping[Relation, Any]) -> bool:
+    """What the recording at hand relied on, of which others knew nothing: `x[:n]` of 64 rows is cut where n is more than 64."""
+    for relation, where in relations.items():
+        scope.log.add(relation, where)
+    return bool(relations)
 
 
 def _numbers_beside_sizes(program: Program) -> Iterator[tuple[Any, Any]]:

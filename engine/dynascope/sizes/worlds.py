@@ -168,6 +168,10 @@ class Worlds:
         """Whether all keep to what was relied on since."""
         return all(map(self._is_possible, self.values))
 
+    def keep(self, relation: Relation) -> bool:
+        """Whether all keep to what was relied on at hand."""
+        return all(is_true_of(relation, values) for values in self.values)
+
     @property
     def choices(self) -> Any:
         """How the program is recorded."""

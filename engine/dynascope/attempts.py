@@ -1,0 +1,54 @@
+"""How the captures of one call go on where a number that varies must be a constant.
+
+    q, k, v: [4, 4, n, 8]     four sizes are 4 at the first call, so that all are one root, and a table has four rows
+    refused: s0               heads and batches are told apart by their dimensions, then the heads are fixed, all at once
+    refused: s0, s1           rows of one tensor and of another were one root for a reason: together again, the first is fixed
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from dynascope.capture.sizes import Sizes
+from dynascope.dataclass import dataclass
+from dynascope.guards.source import Source
+from dynascope.region_state import RegionState
+
+
+@dataclass(slots=True)
+class Attempts:
+    """`constant` are the places whose number this compilation takes as it is: for this call alone, since another may take another way
+    through the program."""
+
+    state: RegionState
+    constant: frozenset[Source] = frozenset()
+    tied: bool = field(init=False, default=False)
+    first: frozenset[Source] = field(init=False, default=frozenset())
+    """The sizes that were refused before those that are equal by chance were told apart."""
+
+    def turned_out(self, places: frozenset[Source], sizes: Sizes) -> None:
+        """Capture itself came to rely on these numbers."""
+        if not self._tie(places, sizes):
+            self.constant |= places
+
+    def refused(self, places: frozenset[Source], sizes: Sizes, may_be_tied: bool) -> None:
+        """An operator or a backend needs the numbers at these places as constants."""
+        if may_be_tied and self._tie(places, sizes):
+            return
+        sharing = sizes.sharing(places)
+        if self.state.apart and len({*sharing.values()}) > 1:
+            self.state.apart, places = {}, self.first
+        elif len({*sharing.values()}) > 1 and not self.first:
+            self.state.apart, self.first = sharing, places
+            return
+        else:
+            places |= sharing.keys()
+        self.state.refusals.update(places)
+        self.constant |= places
+
+    def _tie(self, places: frozenset[Source], sizes: Sizes) -> bool:
+        """Whether numbers hang together in a way that was not known: noted once for each call."""
+        if not self.tied:
+            self.tied = self.state.tie(places, sizes)
+            return self.tied
+        return False
