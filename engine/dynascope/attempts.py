@@ -2,7 +2,7 @@
 
     q, k, v: [4, 4, n, 8]     four sizes are 4 at the first call, so that all are one root, and a table has four rows
     refused: s0               heads and batches are told apart by their dimensions, then the heads are fixed, all at once
-    refused: s0, s1           rows of one tensor and of another were one root for a reason: together again, the first is fixed
+    refused: s0, s1           rows of one tensor and of another were one root for a reason: together again, and all fixed
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Attempts:
     constant: frozenset[Source] = frozenset()
     tied: bool = field(init=False, default=False)
     first: frozenset[Source] = field(init=False, default=frozenset())
-    """The sizes that were refused before those that are equal by chance were told apart."""
+    """The sizes that were one root before they were told apart."""
 
     def turned_out(self, places: frozenset[Source], sizes: Sizes) -> None:
         """Capture itself came to rely on these numbers."""
@@ -37,9 +37,10 @@ class Attempts:
             return
         sharing = sizes.sharing(places)
         if self.state.apart and len({*sharing.values()}) > 1:
-            self.state.apart, places = {}, self.first
+            self.state.apart, places = {}, self.first  # nothing, where another compilation told them apart
+            self.first |= sharing.keys()
         elif len({*sharing.values()}) > 1 and not self.first:
-            self.state.apart, self.first = sharing, places
+            self.state.apart, self.first = sharing, frozenset(sharing)
             return
         else:
             places |= sharing.keys()

@@ -41,7 +41,7 @@ PROGRAMS = {
     biased: ([tuple(rows(b, 4, n, 4) for _ in "qkv") for b, n in ((4, 7), (4, 9), (2, 9), (3, 16), (6, 5))], 1, 4),
     overlap: ([(rows(n, 4), rows(m, 4)) for n, m in ((4, 7), (4, 4), (5, 9), (2, 3))], 2, 4),
     scan: ([(rows(b, 3), rows(4), rows(4)) for b in (4, 5, 9, 2)], 1, 4),
-    weighted: ([(rows(n, 4), rows(n)) for n in (4, 5, 7, 2)], 2, 6),
+    weighted: ([(rows(n, 4), rows(n)) for n in (4, 5, 7, 2)], 2, 4),
 }
 
 
