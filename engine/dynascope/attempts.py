@@ -30,6 +30,7 @@ class Attempts:
         """Capture itself came to rely on these numbers."""
         if not self._tie(places, sizes):
             self.constant |= places
+            self.state.untie(places)
 
     def refused(self, places: frozenset[Source], sizes: Sizes, may_be_tied: bool) -> None:
         """An operator or a backend needs the numbers at these places as constants."""
@@ -45,6 +46,7 @@ class Attempts:
         else:
             places |= sharing.keys()
         self.state.refusals.update(places)
+        self.state.untie(places)
         self.constant |= places
 
     def _tie(self, places: frozenset[Source], sizes: Sizes) -> bool:

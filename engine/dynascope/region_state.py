@@ -109,6 +109,10 @@ class RegionState:
         self.ties = {place: tie for place, tie in self.ties.items() if place not in given_by} | found  # so that none goes round
         return is_new
 
+    def untie(self, places: frozenset[Source]) -> None:
+        """What must be a constant gives nothing, and is given by nothing: that was a guess."""
+        self.ties = {place: tie for place, tie in self.ties.items() if place not in places and places.isdisjoint(tie.keys)}
+
     def stand_aside(self, reason: Reason) -> None:
         """Calls that run as they are written for a while: said once for each reason."""
         if reason not in self.stood_aside:

@@ -37,11 +37,20 @@ def weighted(x, w):
     return (x * w[:, None]) @ torch.eye(4)
 
 
+def pyramid(x):
+    """Batches are two more than channels at the first call, and of no number that follows from them at any other."""
+    halves = [x]
+    while min(halves[-1].shape[-2:]) >= 6:
+        halves.append(torch.nn.functional.avg_pool2d(halves[-1], 2))
+    return sum(torch.nn.functional.interpolate(half, size=x.shape[-2:]) for half in halves)
+
+
 PROGRAMS = {
     biased: ([tuple(rows(b, 4, n, 4) for _ in "qkv") for b, n in ((4, 7), (4, 9), (2, 9), (3, 16), (6, 5))], 1, 4),
     overlap: ([(rows(n, 4), rows(m, 4)) for n, m in ((4, 7), (4, 4), (5, 9), (2, 3))], 2, 4),
     scan: ([(rows(b, 3), rows(4), rows(4)) for b in (4, 5, 9, 2)], 1, 4),
-    weighted: ([(rows(n, 4), rows(n)) for n in (4, 5, 7, 2)], 2, 4),
+    pyramid: ([(rows(b, 2, n, n),) for b, n in ((4, 7), (4, 8), (6, 9), (3, 10), (5, 8))], 2, 4),
+    weighted: ([(rows(n, 4), rows(n)) for n in (4, 5, 7, 2)], 2, 5),
 }
 
 

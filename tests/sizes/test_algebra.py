@@ -289,3 +289,36 @@ def test_expressions_are_let_go():
     assert len(exact.Polynomial._made) == before + 1
     del number
     assert len(exact.Polynomial._made) == before
+
+
+def test_a_comparison_of_a_quotient_is_one_of_what_is_divided():
+    scope = Scope()
+    n, m = scope.root("n", 7, 2), scope.root("m", 9, 2)
+    assert n // 2 < 6
+    assert n // 2 // 2 != 5
+    assert not (n + 1) // 3 > 2
+    assert n.apply("min", n, m) >= 6
+    assert n.apply("min", n, n) is n
+    assert [str(relation) for relation, _ in scope.log] == ["n < 12", "(n // 4) != 5", "n < 8", "n >= 6", "m >= 6"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_what_is_relied_on_gives_the_answer_for_other_numbers(data):
+    """Whatever the log makes of a comparison: where it holds, the comparison's answer is the one at hand."""
+    numbers = st.integers(2, 40)
+    hints, values = ({name: data.draw(numbers) for name in "nm"} for _ in range(2))
+
+    def compared(n, m, least, most):
+        made = [n // 2, (n + m) // 3, least(n, m), most(n // 2, m), least(n // 3, 2 * m), n // 2 // 3, (n - 5) // 4, 3 * (m // 2)]
+        return COMPARISONS[operator](made[which], number)
+
+    which, number = data.draw(st.integers(0, 7)), data.draw(st.integers(-3, 30))
+    operator = data.draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
+    scope = Scope()
+    n, m = (scope.root(name, hint, 2) for name, hint in hints.items())
+    answer = bool(compared(n, m, lambda *each: n.apply("min", *each), lambda *each: n.apply("max", *each)))
+    assert answer is compared(*hints.values(), min, max)
+    assert all(relation.is_true(hints) for relation, _ in scope.log)
+    if all(relation.is_true(values) for relation, _ in scope.log):
+        assert compared(*values.values(), min, max) is answer

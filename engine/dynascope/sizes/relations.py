@@ -78,8 +78,9 @@ def divided_by_root(relation: Relation) -> tuple[Expression | int, str]:
 def most_of_roots(relation: Relation) -> Iterator[tuple[str, int]]:
     """`n <= 24` is ("n", 24), and `m + 2*n <= 32` of numbers that are 0 or more ("m", 32) and ("n", 16); any other relation is nothing."""
     left, right = relation.left, relation.right
-    if relation.operator != "<=" or relation.holds_not or not isinstance(right, int) or not isinstance(left, Polynomial):
+    if relation.operator not in ("<", "<=") or relation.holds_not or not isinstance(right, int) or not isinstance(left, Polynomial):
         return
+    right -= relation.operator == "<"
     terms = [(monomial[0][0], factor) for monomial, factor in left.terms if len(monomial) == 1 and monomial[0][1] == 1]
     if len(terms) < len(left.terms) or not all(isinstance(atom, Root) and factor > 0 for atom, factor in terms):
         return

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from numbers import Integral, Real
 from types import NoneType
@@ -245,6 +245,8 @@ class Size:
         """A function of `FUNCTIONS` on sizes and numbers. Raises what Python raises for the numbers at hand."""
         if name in ("min", "max") and len({*map(type_of, arguments)}) > 1:
             return self._extreme(name, arguments)
+        if name in ("min", "max") and len(arguments) > 1 and len({*map(expression_of, arguments)}) == 1:
+            return arguments[0]
         if len(arguments) == 1 and (found := rounded(name, expression_of(arguments[0]))) is not None:
             return self._rounded(name, arguments[0], *found)
         function, hints = FUNCTIONS[name], tuple(map(hint_of, arguments))
@@ -401,7 +403,8 @@ def decide(scope: Scope, name: str, left: Any, right: Any) -> bool:
             if scope.decided is not None:
                 scope.decided(relation)
             return answer
-        scope.rely(relation)
+        for part in _parts(relation):
+            scope.rely(part)
     else:
         scope.rely(Relation(name, first, second, holds_not=not answer))
     return answer
@@ -426,7 +429,7 @@ def by_bounds(name: str, bounds: tuple[float, float], number: int | float) -> bo
 
 
 def relation_of(name: str, left: Any, right: Any) -> Relation:
-    """A comparison as the log holds it."""
+    """A comparison of sizes, numbers or expressions as the log holds it."""
     name, first, second = normal(name, expression_of(left), expression_of(right))
     if isinstance(first, Polynomial) and isinstance(second, int):
         return _relied_on(name, first, second)
@@ -441,7 +444,37 @@ def _relied_on(name: str, left: Polynomial, right: int) -> Relation:
     common = math.gcd(*(coefficient for _, coefficient in left.terms))
     if common > 1 and right % common == 0:
         left, right = exact.floor_divide(left, common), right // common
+    quotient = _alone(left)
+    if quotient is not None and quotient.name == "//" and isinstance(divisor := quotient.arguments[1], int) and divisor > 0:
+        if name in ("<", ">="):  # `n // 2 < 6` is `n < 12`
+            return relation_of(name, *_undivided(quotient, right))
+        if name in ("<=", ">"):
+            return relation_of({"<=": "<", ">": ">="}[name], *_undivided(quotient, right + 1))
     return Relation(name, left, right)
+
+
+def _alone(polynomial: Polynomial) -> Operation | None:
+    """The operation that it is."""
+    ((monomial, coefficient), *others) = polynomial.terms
+    is_one = not others and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1
+    return monomial[0][0] if is_one and isinstance(monomial[0][0], Operation) else None
+
+
+def _undivided(quotient: Operation, number: int) -> tuple[Any, int]:
+    dividend, divisor = quotient.arguments
+    return dividend, number * divisor
+
+
+def _parts(relation: Relation) -> Iterator[Relation]:
+    """The relations that it says together: `min(n, m) >= 6` is `n >= 6` and `m >= 6`."""
+    extreme = _alone(relation.left) if isinstance(relation.left, Polynomial) else None
+    orders = {"min": (">", ">="), "max": ("<", "<=")}.get(extreme.name, ()) if extreme is not None else ()
+    if extreme is None or relation.operator not in orders or any(exact.kind_of_expression(each) is not int for each in extreme.arguments):
+        yield relation
+        return
+    for argument in extreme.arguments:
+        if isinstance(argument, Polynomial) and not by_bounds(relation.operator, argument.bounds, relation.right):
+            yield from _parts(relation_of(relation.operator, argument, relation.right))
 
 
 def fix(value: Any) -> Any:

@@ -24,6 +24,8 @@ LEAST = 2
 """0 and 1 are cases of their own."""
 ENOUGH = 2
 """Calls. Of the first alone only what is needed is guessed of, and then only what was another from call to call."""
+FEWEST_TOLD = 6
+"""What is less is twice another number, or near it, by chance: of one call alone that says nothing."""
 DIVISORS = (2, 3, 4, 8, 16, 32)
 NEAR = 2
 """What two sizes may differ by that are seen once: 8 and 9 differ by one, 8 and 16 by a factor."""
@@ -62,8 +64,13 @@ def ties(rows: Mapping[Key, Row], needed: AbstractSet[Key]) -> dict[Key, Tie[Key
     are given by are given by none, and each tie is of a needed number, or of what gives one. Parts and large differences, which
     numbers are by chance too, are found where nothing else is."""
     are_first = all(len(row) < ENOUGH for row in rows.values())
-    rows = {key: row for key, row in rows.items() if (key in needed if are_first else len({*row}) > 1)}
-    return _ties(rows, needed, _likely_forms) or _ties(rows, needed, _other_forms)
+    if are_first:
+        rows = {key: row for key, row in rows.items() if key in needed}
+        needed = {key for key in needed if key in rows and rows[key][-1] >= FEWEST_TOLD}
+    else:
+        rows = {key: row for key, row in rows.items() if len({*row}) > 1}
+    found = _ties(rows, needed, _likely_forms)
+    return found if found or are_first else _ties(rows, needed, _other_forms)
 
 
 def _ties(rows: Mapping[Key, Row], needed: AbstractSet[Key], forms: Forms) -> dict[Key, Tie[Key]]:
