@@ -54,6 +54,7 @@ from dynascope.schedule.inline_plan import (
     buffers_seen_outside,
     guarded_reads,
     inlined_buffers,
+    loops_along_places,
     numbers_of,
     reads_of,
     without_unused,
@@ -575,8 +576,10 @@ def _is_full(unit: Unit, node: LoopNode) -> bool:
 
 
 def _gathers(member: tuple[LoopNode, dict[Symbol, Index]]) -> bool:
-    """Whether each element is put together from many places."""
-    return guarded_reads(member[0]) >= MANY_PLACES
+    """Whether each element is put together from many places, or on a GPU from such as lie along different loops: a tile of these is read
+    across memory, and a reduction's tiles are not made for that."""
+    node, _ = member
+    return guarded_reads(node) >= MANY_PLACES or node.device.type != "cpu" and len(loops_along_places(node)) > 1
 
 
 def _alone_reason(other: Node, node: LoopNode) -> Reason:
