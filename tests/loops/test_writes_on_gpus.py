@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from dynascope.loops.lower import lower
-from dynascope.loops.nodes import ScatterNode
+from dynascope.loops.nodes import LoopNode, ScatterNode
+from interpreting import run_program
 from recording import record
 
 X, AT, GIVEN = torch.randn(8, 4), torch.tensor([1, 5, 1]), torch.randn(3, 4)
@@ -37,6 +38,42 @@ def test_atomic_additions_and_writes_are_kernels():
 def test_additions_that_eager_sorts_stay_the_librarys():
     assert not is_kernel(accumulates)
     assert not is_kernel(adds, X.bfloat16(), GIVEN.bfloat16())
+
+
+def of_a_table(at, given, places=7):
+    return given.new_zeros(places, 4).index_put((at,), given, accumulate=True)
+
+
+def of_columns(at, given):
+    return given.new_zeros(5, 7, 4).index_put((torch.arange(5), at), given, accumulate=True)
+
+
+def of_the_middle(at, given):
+    return torch.ops.aten.index_put(given.new_zeros(5, 7, 4), [None, at[:2]], given[:, None], True)
+
+
+def program_on_a_gpu(function, *inputs):
+    graph = record(function, list(inputs))
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device("cuda", 0)
+    return lower(graph)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("function", [of_a_table, of_columns, of_the_middle])
+def test_gradients_of_few_places_are_sums(function, dtype):
+    """Each place has its own, in an order that stays. Negative places are among them."""
+    inputs = torch.tensor([1, -1, 1, 0, 6]), torch.randn(5, 4).to(dtype)
+    program, wanted = program_on_a_gpu(function, *inputs), function(*inputs)
+    assert all(isinstance(node, LoopNode) for node in program.nodes)
+    (found,) = run_program(program, inputs)
+    torch.testing.assert_close(found, wanted)
+    assert found.stride() == wanted.stride()
+
+
+def test_gradients_of_many_places_stay_the_librarys():
+    program = program_on_a_gpu(lambda at, given: of_a_table(at, given, 1 << 22), AT, GIVEN)
+    assert not all(isinstance(node, LoopNode) for node in program.nodes)
 
 
 @pytest.fixture

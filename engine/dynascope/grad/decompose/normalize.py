@@ -271,9 +271,17 @@ def embedding_backward(b: B, gradient: Value, indices: Value, count: int, paddin
         return NotImplemented
     zeros = b.full([count, gradient.sizes[-1]], 0, like=gradient)
     if padding >= 0:
-        keep = b.unsqueeze(b.compare("ne", indices, padding), indices.rank)
-        gradient = b.where(keep, gradient, b.full([], 0, like=gradient))
+        is_token = b.compare("ne", indices, padding)
+        gradient = b.where(b.unsqueeze(is_token, indices.rank), gradient, b.full([], 0, like=gradient))
+        if gradient.device.type == "cuda":
+            indices = b.where(is_token, indices, _spread(b, indices, count))
     return b.op(aten.index_put.default, zeros, [indices], gradient, True)
+
+
+def _spread(b: B, indices: Value, count: int) -> Value:
+    """Places for the zeros that padding adds: as many as there are, because a GPU adds those of one place one after the other."""
+    numbers = b.op(aten.arange.start_step, 0, indices.layout.element_count, 1, dtype=indices.dtype, device=indices.device)
+    return b.view(b.op(aten.remainder.Scalar, numbers, count), indices.sizes)
 
 
 def channel_shape(x: Value) -> list[int]:
