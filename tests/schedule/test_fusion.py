@@ -176,7 +176,7 @@ def kernels_of(found: Schedule) -> list[FusionGroup]:
 
 
 def test_a_sum_of_parts_that_lie_across_one_another_is_another_kernel() -> None:
-    """On a GPU: the gradients of queries and of transposed keys, joined for a product. Parts that lie alike are added up as they are joined."""
+    """On a GPU: gradients of queries and of transposed keys, joined for a product. Parts that lie alike are added up as they are joined."""
 
     def gradients(q, k, w, first, second):
         joined = torch.cat([q @ first, second @ k], 0).view(2, 4, 6, 4).permute(1, 2, 0, 3).reshape(24, 8)

@@ -10,8 +10,9 @@
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
 4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
 5. Reductions of few rows side by side, and what is computed of elements with them, become two steps (`few_rows`).
-6. Products of matrices are added in place to what dies there (`added_products`).
-7. Memory is planned over the steps (`memory`).
+6. What is computed of inputs alone, for tensors of one size, becomes one step (`inputs_together`).
+7. Products of matrices are added in place to what dies there (`added_products`).
+8. Memory is planned over the steps (`memory`).
 
 Of `mutations` (pairs of an input and the output that it becomes) those in a GPU's memory are written by kernels of their own,
 after everything that allocates (`last_writes`).
@@ -59,6 +60,7 @@ from dynascope.schedule.inline_plan import (
     reads_of,
     without_unused,
 )
+from dynascope.schedule.inputs_together import with_inputs_together
 from dynascope.schedule.last_writes import Mutations, written_last
 from dynascope.schedule.lengthening import lengthened
 from dynascope.schedule.reasons import (
@@ -96,6 +98,7 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
         program = program if whole else lower(program.repeats.graph, options=options)
     program, steps, borders = whole or _fused(program, mutations)
     program, steps, borders = with_few_rows_apart(*with_row_sums(program, steps), borders)
+    steps = with_inputs_together(program, steps, mutations)
     return memory.plan(*added_in_place(program, steps), borders)
 
 
