@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from dynascope.loops.lower import lower
-from dynascope.loops.nodes import LoopNode, ScatterNode
-from interpreting import run_program
+from dynascope.loops.nodes import ExternCall, LoopNode, ScatterNode
+from dynascope.schedule.fusion import fuse
+from interpreting import run_program, run_schedule
 from recording import record
 
 X, AT, GIVEN = torch.randn(8, 4), torch.tensor([1, 5, 1]), torch.randn(3, 4)
@@ -74,6 +75,26 @@ def test_gradients_of_few_places_are_sums(function, dtype):
 def test_gradients_of_many_places_stay_the_librarys():
     program = program_on_a_gpu(lambda at, given: of_a_table(at, given, 1 << 22), AT, GIVEN)
     assert not all(isinstance(node, LoopNode) for node in program.nodes)
+
+
+@pytest.mark.parametrize(
+    ("operator", "in_place"),
+    [
+        (torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default),
+        (torch.ops.aten._unsafe_index_put.default, torch.ops.aten._index_put_impl_.default),
+    ],
+    ids=str,
+)
+def test_the_library_adds_in_place_and_looks_at_no_place_twice(operator, in_place):
+    """The gradient of an embedding, whose places the forward pass looked up."""
+
+    def added(at, given):
+        return operator(given.new_zeros(1 << 22, 4), [at], given, True) * 2
+
+    schedule = fuse(program_on_a_gpu(added, AT, GIVEN))
+    (call,) = [step for step in schedule.steps if isinstance(step, ExternCall)]
+    assert call.operator is in_place
+    torch.testing.assert_close(run_schedule(schedule, [AT, GIVEN])[0], added(AT, GIVEN))
 
 
 @pytest.fixture

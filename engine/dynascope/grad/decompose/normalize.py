@@ -270,12 +270,15 @@ def embedding_backward(b: B, gradient: Value, indices: Value, count: int, paddin
     if by_frequency:
         return NotImplemented
     zeros = b.full([count, gradient.sizes[-1]], 0, like=gradient)
+    is_on_gpu = gradient.device.type == "cuda"
     if padding >= 0:
         is_token = b.compare("ne", indices, padding)
         gradient = b.where(b.unsqueeze(is_token, indices.rank), gradient, b.full([], 0, like=gradient))
-        if gradient.device.type == "cuda":
+        if is_on_gpu:
             indices = b.where(is_token, indices, _spread(b, indices, count))
-    return b.op(aten.index_put.default, zeros, [indices], gradient, True)
+    # Each was looked up in the forward pass: a GPU need not look once more for the least and the greatest.
+    written = aten._unsafe_index_put.default if is_on_gpu else aten.index_put.default
+    return b.op(written, zeros, [indices], gradient, True)
 
 
 def _spread(b: B, indices: Value, count: int) -> Value:
