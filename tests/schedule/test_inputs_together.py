@@ -1,4 +1,5 @@
-"""What is computed of inputs alone is computed by one kernel on a GPU, where no memory is held for it that was not held."""
+"""What is computed of inputs alone, and what only becomes results, is computed by one kernel on a GPU, where no memory is held for it that
+was not held."""
 
 from __future__ import annotations
 
@@ -81,3 +82,30 @@ def test_what_is_written_to_an_input_stays_apart() -> None:
     *_, last = found.steps
     assert written_by(found) == [1, 1, 1] and found.outputs[0].buffer in last.writes
     assert written_by(schedule_of(program, p, q, X, WEIGHTS[0])) == [2, 1]
+
+
+def gradients(x, *tangents):
+    """As of weights under autocast: the products are halves, of which nobody else reads."""
+    return [(x.mT @ tangent).float() for tangent in tangents]
+
+
+def gradients_and_more(x, *tangents):
+    """More is held in the end than where the gradients are converted together."""
+    return *gradients(x, *tangents), (x.mT @ x).sum(0, keepdim=True).expand(64, -1) * 2.0
+
+
+HALVES = [torch.randn(4, 8).bfloat16() for _ in range(4)]
+
+
+def test_gradients_are_converted_together_where_no_more_is_held_than_elsewhere() -> None:
+    apart = schedule_of(gradients, *HALVES)
+    assert written_by(apart) == [1, 1, 1], "all are held at the end: nothing may wait"
+    together = schedule_of(gradients_and_more, *HALVES)
+    assert 3 in written_by(together)
+    for function, found in ((gradients, apart), (gradients_and_more, together)):
+        torch.testing.assert_close(run_schedule(found, HALVES), tuple(function(*HALVES)))
+
+
+def test_gradients_that_inputs_become_are_not_converted_together() -> None:
+    mutations = [(1 + number, number) for number in range(3)]
+    assert 3 not in written_by(schedule_of(gradients_and_more, *HALVES, mutations=mutations))

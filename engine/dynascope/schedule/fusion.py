@@ -10,7 +10,8 @@
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
 4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
 5. Reductions of few rows side by side, and what is computed of elements with them, become two steps (`few_rows`).
-6. What is computed of inputs alone, for tensors of one size, becomes one step (`inputs_together`).
+6. What is computed of inputs alone, or only becomes results, for tensors of one size, becomes one step (`inputs_together`,
+   `results_together`).
 7. Products of matrices are added in place to what dies there (`added_products`).
 8. Memory is planned over the steps (`memory`).
 
@@ -74,6 +75,7 @@ from dynascope.schedule.reasons import (
     WouldWait,
     WrittenLast,
 )
+from dynascope.schedule.results_together import with_results_together
 from dynascope.schedule.row_sums import with_row_sums
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
@@ -98,7 +100,7 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
         program = program if whole else lower(program.repeats.graph, options=options)
     program, steps, borders = whole or _fused(program, mutations)
     program, steps, borders = with_few_rows_apart(*with_row_sums(program, steps), borders)
-    steps = with_inputs_together(program, steps, mutations)
+    steps = with_results_together(program, with_inputs_together(program, steps, mutations), mutations)
     return memory.plan(*added_in_place(program, steps), borders)
 
 

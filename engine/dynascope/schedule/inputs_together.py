@@ -8,9 +8,9 @@ the first of them stood: so only what the caller gets anyway (weights that the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeGuard
 
 from dynascope.loops.body import BodyBuilder, instantiate
 from dynascope.loops.nodes import Buffer, Compute, Constant, ExternCall, Load, LoopProgram, Store
@@ -27,26 +27,31 @@ SMALL_BYTES = 1 << 16
 
 
 def with_inputs_together(program: LoopProgram, steps: tuple[Step, ...], mutations: Mutations = ()) -> tuple[Step, ...]:
-    fixed = {buffer.name for buffer in program.inputs if isinstance(buffer, Buffer)} - _written(steps)
+    fixed = {buffer.name for buffer in program.inputs if isinstance(buffer, Buffer)} - written_by_calls(steps)
     returned = {view.buffer for view in views_in(program.outputs)}
-    changed = {view.buffer for _, output in mutations for view in views_in([program.outputs[output]])}
-    rows: dict[Any, list[int]] = {}
+    changed = changed_by(program, mutations)
+    rows: dict[Hashable, list[int]] = {}
     for number, step in enumerate(steps):
-        if isinstance(step, FusionGroup) and _is_of(step, fixed) and changed.isdisjoint(step.writes):
+        if is_short(step) and fixed.issuperset(step.reads) and changed.isdisjoint(step.writes):
             if all(name in returned or _is_small(program.buffers[name]) for name in step.writes):
-                rows.setdefault((step.device, step.rows, step.origins[0].piece), []).append(number)
+                rows.setdefault(kind_of(step), []).append(number)
     found: list[Step | None] = list(steps)
     for numbers in rows.values():
         for first in range(0, len(numbers), MOST_TOGETHER):
             together = numbers[first : first + MOST_TOGETHER]
             if len(together) > 1:
-                found[together[0]] = _joined([steps[number] for number in together])
+                found[together[0]] = joined([step for number in together if isinstance(step := steps[number], FusionGroup)])
                 for number in together[1:]:
                     found[number] = None
     return tuple(step for step in found if step is not None)
 
 
-def _written(steps: Iterable[Step]) -> set[str]:
+def changed_by(program: LoopProgram, mutations: Mutations) -> set[str]:
+    """What inputs become: it is written after everything that allocates."""
+    return {view.buffer for _, output in mutations for view in views_in([program.outputs[output]])}
+
+
+def written_by_calls(steps: Iterable[Step]) -> set[str]:
     """What a library call, or an operator of the program's, may write to."""
     return {
         view.buffer
@@ -56,11 +61,11 @@ def _written(steps: Iterable[Step]) -> set[str]:
     }
 
 
-def _is_of(step: FusionGroup, fixed: set[str]) -> bool:
-    """Whether it is short, goes element by element over sizes that are known, and reads nothing else."""
-    if step.device.type == "cpu" or step.columns or step.product is not None or len(step.body) > LONGEST_BODY:
+def is_short(step: Step) -> TypeGuard[FusionGroup]:
+    """Whether it is a kernel on a GPU that goes element by element over sizes that are known, and does little with each."""
+    if not isinstance(step, FusionGroup) or step.device.type == "cpu" or step.columns or step.product is not None:
         return False
-    if any(isinstance(row.extent, Size) for row in step.rows) or not fixed.issuperset(step.reads) or not step.reads:
+    if len(step.body) > LONGEST_BODY or not step.reads or any(isinstance(row.extent, Size) for row in step.rows):
         return False
     return all(
         isinstance(operation, (Compute, Constant))
@@ -70,12 +75,17 @@ def _is_of(step: FusionGroup, fixed: set[str]) -> bool:
     )
 
 
+def kind_of(step: FusionGroup) -> Hashable:
+    """What those have in common that one kernel may do. Loops of one number of elements have one name wherever they are."""
+    return step.device, step.rows, step.origins[0].piece
+
+
 def _is_small(buffer: Buffer) -> bool:
     return not isinstance(buffer.bytes, Size) and buffer.bytes <= SMALL_BYTES
 
 
-def _joined(steps: list[Any]) -> FusionGroup:
-    """Loops of one number of elements have one name wherever they are."""
+def joined(steps: Sequence[FusionGroup]) -> FusionGroup:
+    """One step for several of a kind."""
     builder = BodyBuilder(steps[0].origins[0])
     for step in steps:
         numbers: dict[int, int] = {}
