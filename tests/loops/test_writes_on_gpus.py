@@ -9,6 +9,8 @@ from dynascope.loops.nodes import ExternCall, LoopNode, ScatterNode
 from dynascope.schedule.fusion import fuse
 from interpreting import run_program, run_schedule
 from recording import record
+from symbolic_graphs import symbolic_graph
+from varying_programs import INDEX, tensor
 
 X, AT, GIVEN = torch.randn(8, 4), torch.tensor([1, 5, 1]), torch.randn(3, 4)
 
@@ -75,6 +77,20 @@ def test_gradients_of_few_places_are_sums(function, dtype):
 def test_gradients_of_many_places_stay_the_librarys():
     program = program_on_a_gpu(lambda at, given: of_a_table(at, given, 1 << 22), AT, GIVEN)
     assert not all(isinstance(node, LoopNode) for node in program.nodes)
+
+
+@pytest.mark.parametrize(
+    ("places", "values", "is_sum"), [(50, "s0", True), ("s0", 9, False), (1 << 20, "s0", False)], ids=["values vary", "places vary", "many"]
+)
+def test_gradients_of_sizes_that_vary_are_sums_where_the_places_are_few_at_all_of_them(places, values, is_sum):
+    def program(at, given, table):
+        return table.new_zeros(table.shape).index_put((at,), given, accumulate=True)
+
+    inputs = [tensor(values, below=places, **INDEX), tensor(values, 6), tensor(places, 6)]
+    graph = symbolic_graph(program, inputs, {"s0": 7}).module
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device("cuda", 0)
+    assert all(isinstance(node, LoopNode) for node in lower(graph).nodes) == is_sum
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ SMALL_BYTES = 1 << 16
 
 
 def with_inputs_together(program: LoopProgram, steps: tuple[Step, ...], mutations: Mutations = ()) -> tuple[Step, ...]:
+    if not any(map(is_short, steps)):
+        return steps
     fixed = {buffer.name for buffer in program.inputs if isinstance(buffer, Buffer)} - written_by_calls(steps)
     returned = {view.buffer for view in views_in(program.outputs)}
     changed = changed_by(program, mutations)

@@ -20,7 +20,7 @@ from dynascope.sizes import hint_of
 
 
 def with_results_together(program: LoopProgram, steps: tuple[Step, ...], mutations: Mutations = ()) -> tuple[Step, ...]:
-    kinds = _waiting(program, steps, mutations)
+    kinds = _waiting(program, steps, mutations) if any(map(is_short, steps)) else {}
     if not any(len(numbers) > 1 for numbers in kinds.values()):
         return steps
     returned = {view.buffer for view in views_in(program.outputs)}

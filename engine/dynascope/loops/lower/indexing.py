@@ -18,7 +18,7 @@ from dynascope.loops.layouts import broadcast, is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
 from dynascope.loops.nodes import ScatterNode, TensorView
 from dynascope.loops.readers import Reader
-from dynascope.sizes import is_constant, nominal, product, same
+from dynascope.sizes import Size, is_constant, product, same
 
 aten = torch.ops.aten
 ZEROS = (aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
@@ -142,11 +142,12 @@ def _is_summed_by_place(call: Lowering, base: TensorView, given: list[int], size
     those of one place one after the other. That takes as long as the fullest place has values (types of tokens, buckets of distances)."""
     if call.device.type == "cpu" or not base.dtype.is_floating_point or not _is_zeros(call.node.args[0]):
         return False
-    if any(is_constant(size, 0) for size in (*sizes, *base.sizes)):
+    whole = product(base.sizes)
+    if isinstance(whole, Size) or is_constant(whole, 0) or any(is_constant(size, 0) for size in sizes):
         return False
-    places = nominal(product(base.sizes[dimension] for dimension in given))
-    each = nominal(product(base.sizes)) // places
-    return places * nominal(product(sizes)) <= MOST_LOOKED_AT or places * places * each <= MOST_LOOKED_AT_A_VALUE
+    places, values = product(base.sizes[dimension] for dimension in given), product(sizes)
+    is_little = not isinstance(values, Size) and places * values <= MOST_LOOKED_AT
+    return is_little or places * whole <= MOST_LOOKED_AT_A_VALUE
 
 
 def _summed_by_place(call: Lowering, given: list[int], shape: tuple[Extent, ...]) -> Lowered:
