@@ -7,6 +7,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "loops"))
 
 import pytest
 import torch
@@ -16,7 +17,10 @@ from dynascope.codegen.triton import operations
 from dynascope.codegen.triton.emit import EmitError, emit_triton
 from dynascope.codegen.triton.kernel import kernel_fact
 from dynascope.codegen.triton.operations import UnknownOperation, exact_reciprocal, render, render_cast
+from dynascope.loops.lower import lower
 from dynascope.loops.operations import TABLE
+from dynascope.schedule.fusion import fuse
+from recording import record
 
 H200 = DeviceModel()
 
@@ -236,3 +240,21 @@ def test_functions_are_coarse_on_the_way_to_sixteen_bits_and_nowhere_else():
     assert "libdevice.exp2(" in text and "div_rn" not in text
     strict = body_of(emit_triton(*writer.finish(), H200, is_strict=True))
     assert strict.count("libdevice.exp(") == 2 and "tl.div_rn(" in strict
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "dtype", "block", "stages"),
+    [
+        (100352, 288, torch.bfloat16, 64, 3),
+        (2048, 2304, torch.bfloat16, 64, 1),
+        (100352, 128, torch.bfloat16, 32, 1),
+        (100352, 288, torch.float32, 32, 1),
+    ],
+)
+def test_sums_down_the_columns_read_lines_of_memory(columns, rows, dtype, block, stages):
+    """As many rows side by side as fill one, and what few bytes on their way call for is read ahead."""
+    schedule = fuse(lower(record(lambda x: x.sum(0), [torch.empty(columns, rows, dtype=dtype)])))
+    (group,) = schedule.steps
+    text = emit((group, schedule.buffers)).text
+    assert f"tl.arange(0, {block})[:, None]" in text
+    assert ("num_stages=3" in text) == (stages == 3)

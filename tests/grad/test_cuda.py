@@ -118,3 +118,36 @@ def test_gradients_of_dropout_lie_as_its_own_kernel_lays_them():
     found, expected = dynascope.compile(program)(gradient, mask), program(gradient, mask)
     assert found.stride() == expected.stride()
     torch.testing.assert_close(found, expected)
+
+
+def of_types(table, at):
+    return F.embedding(at, table) * 2
+
+
+def of_distances(table, at):
+    return F.embedding(at, table).permute(2, 0, 1) * 2
+
+
+def of_words(table, at):
+    return F.embedding(at, table, padding_idx=0) * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("function", "rows", "columns"), [(of_types, 2, 768), (of_distances, 32, 12), (of_words, 9000, 64)], ids=lambda each: str(each)[:18]
+)
+def test_gradients_of_tables_that_many_rows_go_to(function, rows, columns, dtype):
+    """Few places, which are sums, and a large table of which one row is read again and again. A second call gives the same bits."""
+    table = torch.randn(rows, columns, device="cuda", dtype=dtype)
+    at = torch.randint(0, rows, (64, 96), device="cuda") * (torch.rand(64, 96, device="cuda") > 0.6)
+    found = []
+    compiled = dynascope.compile(function)
+    for call in (compiled, compiled, function):
+        leaf = table.clone().requires_grad_()
+        result = call(leaf, at)
+        tangent = torch.randn(result.shape, device="cuda", generator=torch.Generator("cuda").manual_seed(0)).to(dtype)
+        found.append(*torch.autograd.grad(result, leaf, tangent))
+    ours, again, eager = found
+    assert torch.equal(ours, again) and ours.stride() == eager.stride()
+    tolerance = 1e-4 if dtype is torch.float32 else 2e-2
+    assert (ours.double() - eager.double()).norm() <= tolerance * eager.double().norm()

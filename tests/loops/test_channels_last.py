@@ -131,6 +131,41 @@ def test_nothing_is_turned_where_copies_cost_what_it_saves():
     assert not turned_layouts(on_a_gpu(groups, IMAGE, W, B), None).layouts
 
 
+@pytest.mark.parametrize(
+    ("width", "dtype", "is_turned"),
+    [
+        *((1, torch.float32, True), (4, torch.float32, False), (8, torch.float32, True), (24, torch.float32, False)),
+        *((1, torch.bfloat16, True), (2, torch.bfloat16, False), (4, torch.bfloat16, True), (48, torch.bfloat16, False)),
+        *((32, torch.float16, True), (96, torch.float16, True)),
+    ],
+)
+def test_groups_are_turned_where_the_library_has_kernels_for_their_width(width, dtype, is_turned):
+    def function(x, w, grouped):
+        for _ in range(4):
+            x = F.relu(F.conv2d(x, w, padding=1))
+        return F.conv2d(F.conv2d(x, grouped, padding=1, groups=96 // width), w, padding=1)
+
+    inputs = [torch.ones(1, 96, 6, 6, dtype=dtype), torch.ones(96, 96, 3, 3, dtype=dtype), torch.ones(96, width, 3, 3, dtype=dtype)]
+    graph = on_a_gpu(function, *inputs)
+    calls = library_calls(lower(graph, turned=turned_layouts(graph, None)))
+    assert [call.arguments[0].strides == channels_last(call.arguments[0].sizes) for call in calls] == [True] * 4 + [is_turned, True]
+
+
+def test_gradients_of_long_windows_of_one_channel_lie_in_rows():
+    def function(gradient, x, w, deep):
+        y = F.relu(F.conv2d(x, w, padding=1))
+        both = torch.ops.aten.convolution_backward(
+            gradient + y, y, deep, None, [1, 1], [3, 3], [1, 1], False, [0, 0], 8, [True, True, False]
+        )
+        return both[0].sum((2, 3)), both[1]
+
+    for dtype, is_turned in ((torch.float32, False), (torch.bfloat16, True)):
+        inputs = [torch.ones(sizes, dtype=dtype) for sizes in ((2, 8, 9, 9), (2, 8, 9, 9), (8, 8, 3, 3), (8, 1, 7, 7))]
+        graph = on_a_gpu(function, *inputs)
+        (call,) = [each for each in library_calls(lower(graph, turned=turned_layouts(graph, None))) if "backward" in str(each.operator)]
+        assert (call.arguments[1].strides == channels_last(call.arguments[1].sizes)) == is_turned
+
+
 def test_nothing_is_turned_on_a_processor_or_where_bits_are_to_be_eagers():
     assert not turned_layouts(record(residual, INPUTS), None).layouts
     assert not turned_layouts(on_a_gpu(residual, *INPUTS), Options(numerics="strict")).layouts

@@ -171,6 +171,45 @@ def test_what_is_put_together_from_windows_is_reduced_by_another_kernel() -> Non
     torch.testing.assert_close(result, pooled_gradient(x, values, torch.ones_like(values), places))
 
 
+def kernels_of(found: Schedule) -> list[FusionGroup]:
+    return [step for step in found.steps if isinstance(step, FusionGroup)]
+
+
+def test_a_sum_of_parts_that_lie_across_one_another_is_another_kernel() -> None:
+    """On a GPU: gradients of queries and of transposed keys, joined for a product. Parts that lie alike are added up as they are joined."""
+
+    def gradients(q, k, w, first, second):
+        joined = torch.cat([q @ first, second @ k], 0).view(2, 4, 6, 4).permute(1, 2, 0, 3).reshape(24, 8)
+        return joined @ w, joined.sum(0)
+
+    def transposed(q, k, w, first, second):
+        joined = torch.cat([q @ first, (k.mT @ second.mT).mT], 0).view(2, 4, 6, 4).permute(1, 2, 0, 3).reshape(24, 8)
+        return joined @ w, joined.sum(0)
+
+    inputs = torch.randn(4, 6, 4), torch.randn(4, 4, 4), torch.randn(8, 3), torch.randn(4, 4, 4), torch.randn(4, 6, 4)
+    for function, count in ((gradients, 1), (transposed, 2)):
+        found = on_a_gpu(function, *inputs)
+        assert len(kernels_of(found)) == count
+        torch.testing.assert_close(run_schedule(found, inputs), function(*inputs))
+
+
+def test_parts_that_are_put_together_themselves_are_made_before_they_are_joined() -> None:
+    """On a GPU, where each place of the whole would read all that each part is made of."""
+
+    def rotated(x, cosine, sine):
+        turned = torch.cat([-x[..., 4:8], x[..., :4]], -1)
+        return torch.cat([x[..., :8] * cosine + turned * sine, x[..., 8:]], -1)
+
+    def side_by_side(q, k, v, cosine, sine):
+        return torch.cat([rotated(q, cosine, sine), rotated(k, cosine, sine), v], -1) * 2
+
+    inputs = *(torch.randn(3, 5, 12) for _ in range(3)), torch.randn(5, 8), torch.randn(5, 8)
+    found = on_a_gpu(side_by_side, *inputs)
+    *_, joined = kernels_of(found)
+    assert sum(isinstance(operation, Load) and operation.guard is not None for operation in joined.body) == 3
+    torch.testing.assert_close(run_schedule(found, inputs)[0], side_by_side(*inputs))
+
+
 def test_many_parts_side_by_side_are_joined_by_the_library() -> None:
     """On a processor: each lane of a vector would look for its part."""
 

@@ -24,6 +24,7 @@ TWINS = {
     aten.addmm.default: aten.addmm_.default,
     aten.baddbmm.default: aten.baddbmm_.default,
     aten.index_put.default: aten.index_put_.default,
+    aten._unsafe_index_put.default: aten._index_put_impl_.default,
     aten.index_add.default: aten.index_add_.default,
     aten.index_copy.default: aten.index_copy_.default,
     aten.scatter_add.default: aten.scatter_add_.default,
@@ -31,6 +32,8 @@ TWINS = {
     aten.scatter.src: aten.scatter_.src,
     aten.scatter.value: aten.scatter_.value,
 }
+UNCHECKED = (True,)
+"""What says that places were looked at already."""
 
 
 def added_in_place(program: LoopProgram, steps: tuple[Step, ...]) -> tuple[LoopProgram, tuple[Step, ...]]:
@@ -46,7 +49,9 @@ def added_in_place(program: LoopProgram, steps: tuple[Step, ...]) -> tuple[LoopP
         target = _dying_operand(step, program) if isinstance(step, ExternCall) else None
         if target is not None and last[target.name] == number and target.name in own:
             (result,) = step.results  # type: ignore[union-attr]
-            step = replace(step, operator=TWINS[step.operator], results=(None,))  # type: ignore[union-attr]
+            added = UNCHECKED if step.operator is aten._unsafe_index_put.default else ()  # type: ignore[union-attr]
+            arguments = (*step.arguments, *added)  # type: ignore[union-attr]
+            step = replace(step, operator=TWINS[step.operator], arguments=arguments, results=(None,))  # type: ignore[union-attr]
             found.append(reading(step, names))
             names[result.name] = names.get(target.name, target.name)  # type: ignore[union-attr]
         else:

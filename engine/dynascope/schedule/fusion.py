@@ -10,8 +10,10 @@
 3. Each group's members are written into one body (`emission`), and its loops split, ordered and merged (`nests`).
 4. Sums down the columns of what an earlier step has at hand become parts of it (`row_sums`).
 5. Reductions of few rows side by side, and what is computed of elements with them, become two steps (`few_rows`).
-6. Products of matrices are added in place to what dies there (`added_products`).
-7. Memory is planned over the steps (`memory`).
+6. What is computed of inputs alone, or only becomes results, for tensors of one size, becomes one step (`inputs_together`,
+   `results_together`).
+7. Products of matrices are added in place to what dies there (`added_products`).
+8. Memory is planned over the steps (`memory`).
 
 Of `mutations` (pairs of an input and the output that it becomes) those in a GPU's memory are written by kernels of their own,
 after everything that allocates (`last_writes`).
@@ -54,10 +56,12 @@ from dynascope.schedule.inline_plan import (
     buffers_seen_outside,
     guarded_reads,
     inlined_buffers,
+    loops_along_places,
     numbers_of,
     reads_of,
     without_unused,
 )
+from dynascope.schedule.inputs_together import with_inputs_together
 from dynascope.schedule.last_writes import Mutations, written_last
 from dynascope.schedule.lengthening import lengthened
 from dynascope.schedule.reasons import (
@@ -71,6 +75,7 @@ from dynascope.schedule.reasons import (
     WouldWait,
     WrittenLast,
 )
+from dynascope.schedule.results_together import with_results_together
 from dynascope.schedule.row_sums import with_row_sums
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
@@ -95,6 +100,7 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
         program = program if whole else lower(program.repeats.graph, options=options)
     program, steps, borders = whole or _fused(program, mutations)
     program, steps, borders = with_few_rows_apart(*with_row_sums(program, steps), borders)
+    steps = with_results_together(program, with_inputs_together(program, steps, mutations), mutations)
     return memory.plan(*added_in_place(program, steps), borders)
 
 
@@ -575,8 +581,10 @@ def _is_full(unit: Unit, node: LoopNode) -> bool:
 
 
 def _gathers(member: tuple[LoopNode, dict[Symbol, Index]]) -> bool:
-    """Whether each element is put together from many places."""
-    return guarded_reads(member[0]) >= MANY_PLACES
+    """Whether each element is put together from many places, or on a GPU from such as lie along different loops: a tile of these is read
+    across memory, and a reduction's tiles are not made for that."""
+    node, _ = member
+    return guarded_reads(node) >= MANY_PLACES or node.device.type != "cpu" and len(loops_along_places(node)) > 1
 
 
 def _alone_reason(other: Node, node: LoopNode) -> Reason:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dynascope.dataclass import dataclass
+from dynascope.loops.index import Index, Symbol
 from dynascope.loops.inlining import has_reduction
 from dynascope.loops.nodes import (
     Argument,
@@ -25,14 +26,15 @@ from dynascope.loops.nodes import (
     TensorView,
 )
 from dynascope.loops.operations import TABLE
-from dynascope.sizes import nominal, product
+from dynascope.sizes import is_constant, nominal, product
 
 CHEAP_COST = 4
 SMALL_SHARE = 8
 REPEATED_COST = 8
 REPEATED_TIMES = 8
 LANES_TIMES = 1.5
-"""A processor's lanes compute what they read under a guard also where they do not use it: parts of a concatenation."""
+"""Lanes compute what they read under a guard also where they do not use it: parts of a concatenation. On a GPU that is dear where it is put
+together from many places itself (gradients of rotated queries and keys, side by side), because each load is issued."""
 MANY_PLACES = 4
 """Guarded reads for each element: windows, or parts of a concatenation."""
 LONGEST_BODY = 400
@@ -104,7 +106,8 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return False
     if places > 1 and weight.loads > 1 and times > REPEATED_TIMES:
         return False
-    if node.device.type == "cpu" and weight.cost >= REPEATED_COST and times > LANES_TIMES and _is_guarded(reader, buffer):
+    is_dear = weight.cost >= REPEATED_COST if node.device.type == "cpu" else weight.places >= MANY_PLACES
+    if is_dear and times > LANES_TIMES and _is_guarded(reader, buffer):
         return False
     return times <= REPEATED_TIMES or weight.cost < REPEATED_COST
 
@@ -142,6 +145,17 @@ def _reads_all(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:
 
 def guarded_reads(node: LoopNode) -> int:
     return sum(isinstance(op, Load) and op.guard is not None for op in node.body)
+
+
+def loops_along_places(node: LoopNode) -> set[Symbol]:
+    """The loops that go through the memory of the large things that it is put together from."""
+    found: set[Symbol] = set()
+    for operation in node.body:
+        if isinstance(operation, Load) and operation.guard is not None:
+            read = nominal(product(symbol.extent for symbol in operation.index.symbols))
+            if read * SMALL_SHARE > iterations(node):
+                found.update(*(Index((term,)).symbols for term in operation.index.terms if is_constant(term[1], 1)))
+    return found
 
 
 def cost_of(node: LoopNode) -> int:

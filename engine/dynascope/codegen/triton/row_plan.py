@@ -61,9 +61,16 @@ _WALKED_PER_THREAD = 16
 _LONG_STEP = 64
 """Columns that a tile of rows walks down in a step: few steps in which programs that share no rows bring a maximum together."""
 
-_NARROWEST_ACROSS, _WIDEST_SPLIT, _WIDEST_ACROSS = 16, 32, 64
+_NARROWEST_ACROSS, _SPLIT_ACROSS, _WIDEST_ACROSS = 16, 32, 64
 """Rows side by side of which several programs take parts: whole sectors of memory at least, no more than leave them registers, and of
 parts that one program brings together no more than it has registers for."""
+
+_LINE_BYTES, _MANY_ROWS = 128, 256
+"""A line of memory: of 16-bit elements twice as many rows side by side fill it. Of fewer rows than these there are too many parts to bring
+together for that."""
+
+_LONG_WALK = 16
+"""Steps from which on 16-bit elements are read ahead though nothing is computed between their loads: few bytes are on their way else."""
 
 _ALONE_BYTES, _MOST_PER_THREAD, _SHORT_ROW = 64, 32, 64
 """Of rows that a warp holds alone: bytes of each thread, and no more elements than it has registers for. Columns of rows of which many
@@ -112,11 +119,15 @@ def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
         return 1
     loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
     several = sum(isinstance(o, Reduce) for o in facts.body) > 1
-    if len(loads) == 1 and plan.row_block > 1 and not (plan.mode == "split" and several):
+    if len(loads) == 1 and plan.row_block > 1 and not (plan.mode == "split" and (several or _walks_far(facts, steps))):
         return 1
     element = sum(facts.buffers[name].dtype.itemsize for name, _ in loads)
     ahead = plan.row_block * plan.column_block * element * (_STAGES - 1)
     return _STAGES if 2 * ahead <= device.shared_memory else 1
+
+
+def _walks_far(facts: GroupFacts, steps: Extent) -> bool:
+    return facts.widest_itemsize <= 2 and not isinstance(steps, Size) and steps >= _LONG_WALK
 
 
 def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int) -> RowPlan:
@@ -272,7 +283,8 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
 def _split_across(facts: GroupFacts, device: DeviceModel) -> RowPlan | None:
     """Parts of few rows, which the last program to finish brings together. None where there are no four blocks of columns."""
     columns, most = facts.group.column_count, power_of_two(nominal(facts.group.row_count))
-    row_block = max(2, min(_WIDEST_SPLIT, max(_NARROWEST_ACROSS, most // 2), most))
+    widest = min(_WIDEST_ACROSS, max(_SPLIT_ACROSS, _LINE_BYTES // facts.widest_itemsize)) if most >= _MANY_ROWS else _SPLIT_ACROSS
+    row_block = max(2, min(widest, max(_NARROWEST_ACROSS, most // 2), most))
     programs, column_block = -(-nominal(facts.group.row_count) // row_block), _SMALL_TILE // row_block
     parts = 4 * device.multiprocessors // programs
     if not isinstance(columns, Size):

@@ -270,10 +270,21 @@ def embedding_backward(b: B, gradient: Value, indices: Value, count: int, paddin
     if by_frequency:
         return NotImplemented
     zeros = b.full([count, gradient.sizes[-1]], 0, like=gradient)
+    is_on_gpu = gradient.device.type == "cuda"
     if padding >= 0:
-        keep = b.unsqueeze(b.compare("ne", indices, padding), indices.rank)
-        gradient = b.where(keep, gradient, b.full([], 0, like=gradient))
-    return b.op(aten.index_put.default, zeros, [indices], gradient, True)
+        is_token = b.compare("ne", indices, padding)
+        gradient = b.where(b.unsqueeze(is_token, indices.rank), gradient, b.full([], 0, like=gradient))
+        if is_on_gpu:
+            indices = b.where(is_token, indices, _spread(b, indices, count))
+    # Each was looked up in the forward pass: a GPU need not look once more for the least and the greatest.
+    written = aten._unsafe_index_put.default if is_on_gpu else aten.index_put.default
+    return b.op(written, zeros, [indices], gradient, True)
+
+
+def _spread(b: B, indices: Value, count: int) -> Value:
+    """Places for the zeros that padding adds: as many as there are, because a GPU adds those of one place one after the other."""
+    numbers = b.op(aten.arange.start_step, 0, indices.layout.element_count, 1, dtype=indices.dtype, device=indices.device)
+    return b.view(b.op(aten.remainder.Scalar, numbers, count), indices.sizes)
 
 
 def channel_shape(x: Value) -> list[int]:

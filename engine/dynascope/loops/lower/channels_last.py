@@ -6,10 +6,11 @@
     x -> convolution -> relu -> convolution -> mean         x is turned once, and nothing is turned back
 
 cuDNN's kernels for tensor cores read channels last and nothing else: of operands in rows it makes copies, at each call, and of the
-result too. A convolution that reads turned memory gives turned memory; so does what computes element by element from it, and a view of
-it that torch can take. Whatever else needs eager's layout reads a copy in that: library calls, views that memory so turned has not,
-what the program gets. Where these copies cost more than half of what the convolutions save, nothing is turned. Values are the same, but
-for the order in which another kernel of cuDNN's adds.
+result too. Of groups it has such kernels for some widths alone; other grouped convolutions stay in rows (`_reads_turned`). A convolution
+that reads turned memory gives turned memory; so does what computes element by element from it, and a view of it that torch can take.
+Whatever else needs eager's layout reads a copy in that: library calls, views that memory so turned has not, what the program gets.
+Where these copies cost more than half of what the convolutions save, nothing is turned. Values are the same, but for the order in which
+another kernel of cuDNN's adds.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ TYPES = (torch.bfloat16, torch.float16, torch.float32)
 MOST_ELEMENTS = 2**31 - 1
 """Of larger operands torch may choose other kernels, which know rows only."""
 WORTH = 0.5
+NARROWEST_GROUP = {torch.float16: 4, torch.bfloat16: 4, torch.float32: 8}
+"""Channels of a group, in and out, from which on cuDNN has kernels for channels last, where they are a power of two."""
+LONGEST_FLOAT32_WINDOW = 5
+"""Of one channel a group: the gradients of longer ones take two or three times as long in channels last as in rows."""
 BESIDE_POINTWISE = frozenset(
     [
         *(aten.cat.default, aten.constant_pad_nd.default, aten._to_copy.default, aten.rsub.Tensor, aten.hardswish.default),
@@ -143,9 +148,11 @@ class _Plan:
         return None
 
     def _of_convolution(self, node: fx.Node) -> tuple[Any, ...] | None:
-        x, weight, _, stride, *_ = node.args
+        x, weight, _, stride, *_, groups = node.args
         (given,), (taken,), (made,) = self._layouts_of(x), result_layouts(weight), result_layouts(node)
         if made.dtype not in TYPES or made.strides == channels_last(made.shape) or not (_may_be_turned(given) and _may_be_turned(made)):
+            return None
+        if not _reads_turned(given, made, groups):
             return None
         is_last = given.strides == channels_last(given.shape)
         has_places = math.prod(taken.shape[2:]) > 1 or any(step > 1 for step in stride)
@@ -159,11 +166,13 @@ class _Plan:
 
     def _of_gradients(self, node: fx.Node) -> tuple[Any, ...] | None:
         """Of a convolution's backward pass, where the forward pass turned its operand or the gradient comes so."""
-        gradient, x, weight, _, stride, *_ = node.args
+        gradient, x, weight, _, stride, *_, groups, _ = node.args
         (coming,), (given,), (taken,) = self._layouts_of(gradient), self._layouts_of(x), result_layouts(weight)
         if coming.dtype not in TYPES or not (_may_be_turned(coming) and _may_be_turned(given)):
             return None
         if x not in self.layouts and gradient not in self.layouts:
+            return None
+        if not _reads_turned(given, coming, groups) or _is_long_depthwise(taken, coming, groups):
             return None
         self.copied += _bytes(tuple(each for each in (coming, given) if each.strides != channels_last(each.shape)))
         if math.prod(taken.shape[2:]) > 1 or any(step > 1 for step in stride):
@@ -201,6 +210,18 @@ class _Plan:
 
     def _layouts_of(self, node: fx.Node) -> tuple[Any, ...]:
         return self.layouts.get(node) or result_layouts(node)
+
+
+def _reads_turned(given: ResultLayout, made: ResultLayout, groups: int) -> bool:
+    """Whether cuDNN's kernels for channels last are the ones to have. Of 24 or 48 channels a group they take twice as long as those for
+    rows with their copies, of two channels up to a hundred times."""
+    widths = {given.shape[1] // groups, made.shape[1] // groups}
+    return groups == 1 or widths == {1} or all(w >= NARROWEST_GROUP[made.dtype] and w & (w - 1) == 0 for w in widths)
+
+
+def _is_long_depthwise(weight: ResultLayout, gradient: ResultLayout, groups: int) -> bool:
+    is_long = gradient.dtype == torch.float32 and max(weight.shape[2:]) > LONGEST_FLOAT32_WINDOW
+    return is_long and groups > 1 and weight.shape[1] == 1
 
 
 def reads_as_eager(node: fx.Node) -> bool:

@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import fx
 
 from dynascope.loops.body import NestBuilder, Scalar
+from dynascope.loops.dtypes import accumulator_dtype
 from dynascope.loops.index import Extent, Index
 from dynascope.loops.layouts import broadcast, is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
 from dynascope.loops.nodes import ScatterNode, TensorView
 from dynascope.loops.readers import Reader
-from dynascope.sizes import is_constant, same
+from dynascope.sizes import Size, is_constant, product, same
 
 aten = torch.ops.aten
+ZEROS = (aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
+MOST_LOOKED_AT = 1 << 25
+"""Values, each looked at by each place: as many as take a GPU less time than sorting them and the launches for it."""
+MOST_LOOKED_AT_A_VALUE = 1 << 18
+"""Of any number of values: as many as take less time than adding up those of one place one after the other."""
 
 
 def checked(call: Lowering, nest: NestBuilder, index: TensorView, at: tuple[Index, ...], extent: Extent, dimension: int,
@@ -118,14 +125,48 @@ def index_put(call: Lowering) -> Lowered | NotLowered:
         return given
     shape = broadcast([indices[d].sizes for d in given])
     sizes = (*base.sizes[: given[0]], *shape, *base.sizes[given[-1] + 1 :])
+    if not _expands(values.sizes, sizes):
+        return NotLowered("values that may not fit the places they go to")
+    if adds and _is_summed_by_place(call, base, given, sizes):
+        return _summed_by_place(call, given, shape)
     refused = _cannot_scatter(call, base, sizes, adds)
     if refused is not None:
         return refused
-    if not _expands(values.sizes, sizes):
-        return NotLowered("values that may not fit the places they go to")
     nest = call.nest(sizes)
     full = _full_index(call, nest, base, indices, given)
     return _scattered(call, nest, base, full, nest.load(values, nest.indices), adds)
+
+
+def _is_summed_by_place(call: Lowering, base: TensorView, given: list[int], sizes: tuple[Extent, ...]) -> bool:
+    """Whether each place looks through all values for its own: of gradients on a GPU, which eager sorts and then adds up place by place,
+    those of one place one after the other. That takes as long as the fullest place has values (types of tokens, buckets of distances)."""
+    if call.device.type == "cpu" or not base.dtype.is_floating_point or not _is_zeros(call.node.args[0]):
+        return False
+    whole = product(base.sizes)
+    if isinstance(whole, Size) or is_constant(whole, 0) or any(is_constant(size, 0) for size in sizes):
+        return False
+    places, values = product(base.sizes[dimension] for dimension in given), product(sizes)
+    is_little = not isinstance(values, Size) and places * values <= MOST_LOOKED_AT
+    return is_little or places * whole <= MOST_LOOKED_AT_A_VALUE
+
+
+def _summed_by_place(call: Lowering, given: list[int], shape: tuple[Extent, ...]) -> Lowered:
+    """zeros f32[2, D], t i64[T], v f32[T, D]  ->  loops(i0: 2, i1: D, c2: T reduced): reduce sum (v[c2, i1] where t[c2] == i0)"""
+    base, indices, values = call.arguments[:3]
+    rank = len(base.sizes)
+    nest = call.nest((*base.sizes, *shape), frozenset(range(rank, rank + len(shape))))
+    own, among = nest.indices[:rank], nest.indices[rank:]
+    dtype = accumulator_dtype(base.dtype)
+    value = nest.load(values, (*own[: given[0]], *among, *own[given[-1] + 1 :])).cast(dtype)
+    zero = nest.constant(0, dtype)
+    for dimension in given:
+        place = nest.index_value(checked(call, nest, indices[dimension], among, base.sizes[dimension], dimension - given[0], "index"))
+        value = place.equal(nest.index_value(own[dimension])).where(value, zero)
+    return call.finish(nest, nest.reduce("sum", value))
+
+
+def _is_zeros(node: object) -> bool:
+    return isinstance(node, fx.Node) and (node.target in ZEROS or node.target is aten.full.default and node.args[1] == 0)
 
 
 def _expands(sizes: tuple[Extent, ...], wanted: tuple[Extent, ...]) -> bool:
