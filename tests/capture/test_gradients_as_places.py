@@ -251,3 +251,24 @@ def test_what_adds_to_a_gradient_keeps_its_shape():
         return x.grad
 
     torch.testing.assert_close(gradient(compiled(step)), gradient(step))
+
+
+@pytest.mark.skipif(not hasattr(torch.Tensor, "grad_dtype"), reason="newer versions of torch have it")
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_gradients_of_another_type_than_the_parameters(backend):
+    def step(weight, x):
+        loss = (x @ weight).float().square().sum()
+        loss.backward()
+        return loss.detach()
+
+    def play(function):
+        weight, seen = nn.Parameter(torch.ones(4, 2, dtype=torch.bfloat16)), []
+        for kind in (torch.bfloat16, torch.float32, torch.float32, torch.bfloat16):
+            if weight.grad_dtype is not kind:
+                weight.grad = None
+                weight.grad_dtype = kind
+            seen += [function(weight, X.bfloat16()), weight.grad.clone()]
+        return seen
+
+    torch.testing.assert_close(play(dynascope.compile(step, backend=backend)), play(step))
