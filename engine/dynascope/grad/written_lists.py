@@ -19,11 +19,10 @@ def write_what_others_have(operands: Collection[Any], targets: Collection[torch.
     known = collections.defaultdict(list)
     for operand in operands:
         for place, tensor in _with_places(operand):
-            known[tensor.untyped_storage()._cdata].append((place, *_reach(tensor)))
+            known[tensor.untyped_storage()._cdata].append((place, tensor))
     for place, tensor in enumerate(targets):
-        start, end = _reach(tensor)
-        others = known[tensor.untyped_storage()._cdata]
-        if any(place != at and start < other_end and other_start < end for at, other_start, other_end in others):
+        others = [other for at, other in known[tensor.untyped_storage()._cdata] if at != place]
+        if others and any(_meet(_reach(tensor), _reach(other)) for other in others):
             return True
     return False
 
@@ -33,6 +32,10 @@ def _with_places(operand: Any) -> Iterator[tuple[int, torch.Tensor]]:
         yield -1, operand
     elif isinstance(operand, (list, tuple)):
         yield from ((place, each) for place, each in enumerate(operand) if isinstance(each, torch.Tensor))
+
+
+def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:
