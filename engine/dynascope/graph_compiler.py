@@ -44,6 +44,7 @@ from dynascope.graph_parts import (
     parts_of,
     results_of,
     run_apart,
+    storages_outside,
     writes_last,
     writes_what_others_read,
     written_in,
@@ -295,6 +296,7 @@ def _compile_parts(
     where no part is to be cut again."""
     nodes = list(graph.graph.nodes)
     examples = dict(zip(_placeholders(graph), example_inputs, strict=True))
+    outside = storages_outside(examples)
     notes: list[Explanation] = []
     compiled: list[CompiledGraph] = []
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
@@ -303,7 +305,7 @@ def _compile_parts(
     for part in parts:
         is_known = build_part(part, graph, roots)
         if part.is_kernels:
-            made = _compile_kernels(part, is_known, examples, options, region, clock, shown, origins)
+            made = _compile_kernels(part, is_known, examples, outside, options, region, clock, shown, origins)
             notes += made.notes
             if made.has_kernels and scope.late & scope.pinned() & set(part.roots):
                 notes.append(_explained(LateNumberNeeded(), part.nodes[0]))
@@ -324,13 +326,14 @@ def _compile_kernels(
     part: Part,
     is_known: bool,
     examples: dict[fx.Node, Any],
+    outside: dict[int | None, int],
     options: Options,
     region: str,
     clock: StageClock,
     shown: Collection[fx.Node] | None,
     origins: Origins,
 ) -> CompiledGraph:
-    unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part)
+    unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part, outside)
     if unknown and shown is None:
         # What lies otherwise than densely is not described at other sizes: the parts are those of these sizes.
         if numbers := tuple(at for at, node in enumerate(examples) if "size" in node.meta):

@@ -416,11 +416,21 @@ def _take_over(node: fx.Node, copy: fx.Node) -> None:
     node.meta |= {kind: copy.meta[kind] for kind in ("sizes", "strides", "unknown") if kind in copy.meta}
 
 
-def writes_what_others_read(part: Part) -> bool:
+def storages_outside(examples: Mapping[fx.Node, Any]) -> dict[int | None, int]:
+    """Which storage the memory of a stand-in stands for: inputs without elements lie in one where their stand-ins do not."""
+    tensors = ((node, each) for node, each in examples.items() if isinstance(each, torch.Tensor))
+    return {storage_of(node): each.untyped_storage()._cdata for node, each in tensors}
+
+
+def writes_what_others_read(part: Part, outside: Mapping[int | None, int]) -> bool:
     """Whether a tensor from outside is written that another one from outside shares memory with."""
-    examples = [node.meta.get("example_value") for node in part.inputs]
-    storages = [each.untyped_storage()._cdata for each in examples if isinstance(each, torch.Tensor)]
-    return any(storages.count(storage_of(node)) > 1 for node in written_in(part))
+
+    def storage(node: fx.Node) -> int | None:
+        own = storage_of(node)
+        return outside.get(own, own)
+
+    storages = [storage(node) for node in part.inputs]
+    return any(storages.count(storage(node)) > 1 for node in written_in(part))
 
 
 def written_in(part: Part) -> list[fx.Node]:

@@ -1,10 +1,12 @@
 """When a call is compiled again, nothing is read below an object of another class: its own code would run, which nobody called."""
 
 import weakref
+from typing import ClassVar
 
 import dynascope
 import pytest
 import torch
+from torch import nn
 
 
 class Watched:
@@ -105,3 +107,37 @@ def test_the_class_of_an_object_is_not_asked_of_the_object():
     for value in (1, 2, 3):
         compiled(torch.ones(2), Told(value))
     assert set(asked) == {"value"}
+
+
+class Counted:
+    """Writes down that it was compared."""
+
+    said: ClassVar[list[str]] = []
+
+    def __eq__(self, other):
+        self.said.append("==")
+        return self is other
+
+    def __hash__(self):
+        return 1
+
+
+class Shaped(torch.Tensor):
+    @property
+    def shape(self):
+        raise ValueError("not known yet")
+
+
+@pytest.mark.may_break
+def test_what_compiled_code_says_of_other_keys_and_classes_runs_nothing_of_the_programs():
+    """Why an earlier entry does not serve is said of whatever lies at the place now."""
+
+    def program(x, given):
+        return x + 1, list(given.values()) if type(given) is dict else type(given).__name__
+
+    call = dynascope.compile(program, backend="eager")
+    Counted.said.clear()
+    for given in (torch.ones(2), {"a": 1}, {Counted(): 1}, torch.ones(2).as_subclass(Shaped), nn.UninitializedParameter()):
+        x = torch.ones(2)
+        assert call(x, given)[1] == program(x, given)[1]
+    assert not Counted.said

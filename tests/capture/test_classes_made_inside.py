@@ -257,3 +257,15 @@ def test_what_a_base_has_is_assumed():
         torch.testing.assert_close(call(X), X * 5)
     finally:
         Base.doubled = before
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("parts", [(range(3), 2.5, ()), ("A", 2.5, ()), ("A", None, {}), ("A", [int], {})])
+def test_which_part_of_a_class_is_refused_first(parts):
+    def words(x):
+        try:
+            type(*parts)
+        except TypeError as error:
+            return x + 1, error.args
+
+    assert dynascope.compile(words, backend="eager")(X)[1] == words(X)[1]

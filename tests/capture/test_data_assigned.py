@@ -287,3 +287,19 @@ def test_half_of_what_an_inference_tensor_is(program):
         except RuntimeError as error:
             seen.append((str(error), str(x)))
     assert seen[0] == seen[1] == seen[2]
+
+
+def doubled_in_place_of_itself(x):
+    x.data = x.data * 2
+    return x.is_inference(), x + 1
+
+
+@pytest.mark.may_break
+def test_an_inference_tensor_that_gets_other_memory_is_none_from_then_on():
+    dispatch, seen = compiled(doubled_in_place_of_itself), []
+    for function in (doubled_in_place_of_itself, dispatch, dispatch):
+        with torch.inference_mode():
+            x = torch.arange(3.0)
+        was_inference, result = function(x)
+        seen.append((was_inference, result.is_inference(), x.is_inference(), x.tolist(), result.tolist()))
+    assert seen[0] == seen[1] == seen[2]

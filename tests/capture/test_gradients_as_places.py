@@ -214,3 +214,61 @@ def test_a_gradient_with_a_history_of_its_own(backend):
         result.sum().backward()
         found.append((result, leaf.grad))
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.expects("backward-call")
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_hooks_of_what_adds_to_a_gradient_are_called(backend):
+    """As data parallelism puts them there, on a node that it keeps."""
+
+    def step(layer, x):
+        loss = layer(x).square().sum()
+        loss.backward()
+        return loss.detach()
+
+    def play(function):
+        torch.manual_seed(0)
+        layer, called = nn.Linear(4, 2), []
+        nodes = [weight.expand_as(weight).grad_fn.next_functions[0][0] for weight in layer.parameters()]
+        nodes[0].register_hook(lambda *_: called.append(layer.weight.grad.sum().item()))
+        nodes[1].register_prehook(lambda gradients: (gradients[0] * 2,))
+        for _ in range(3):
+            function(layer, X)
+        return called, layer.weight.grad, layer.bias.grad
+
+    torch.testing.assert_close(play(dynascope.compile(step, backend=backend)), play(step))
+
+
+@pytest.mark.may_break
+def test_what_adds_to_a_gradient_keeps_its_shape():
+    def step(x, y):
+        x.data = y.data
+        x.sin().sum().backward()
+
+    def gradient(function):
+        x = torch.ones((), requires_grad=True)
+        function(x, x.flatten())
+        return x.grad
+
+    torch.testing.assert_close(gradient(compiled(step)), gradient(step))
+
+
+@pytest.mark.skipif(not hasattr(torch.Tensor, "grad_dtype"), reason="newer versions of torch have it")
+@pytest.mark.may_break
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_gradients_of_another_type_than_the_parameters(backend):
+    def step(weight, x):
+        loss = (x @ weight).float().square().sum()
+        loss.backward()
+        return loss.detach()
+
+    def play(function):
+        weight, seen = nn.Parameter(torch.ones(4, 2, dtype=torch.bfloat16)), []
+        for kind in (torch.bfloat16, torch.float32, torch.float32, torch.bfloat16):
+            if weight.grad_dtype is not kind:
+                weight.grad = None
+                weight.grad_dtype = kind
+            seen += [function(weight, X.bfloat16()), weight.grad.clone()]
+        return seen
+
+    torch.testing.assert_close(play(dynascope.compile(step, backend=backend)), play(step))

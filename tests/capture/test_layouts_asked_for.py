@@ -223,3 +223,14 @@ def test_strides_of_what_is_made_like_a_column():
     function = dynascope.compile(lambda x: torch.empty_like(x).stride(), backend="eager")
     for x in (torch.ones(3, 1), torch.ones(1, 3).t()):
         assert function(x) == torch.empty_like(x).stride()
+
+
+@pytest.mark.may_break
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_which_class_of_storage_a_tensor_has():
+    def program(x):
+        y = x * 2
+        return x.storage_type(), y.storage_type(), y.to(torch.int16).storage_type()
+
+    x = torch.ones(2)
+    assert dynascope.compile(program, backend="eager")(x) == program(x)

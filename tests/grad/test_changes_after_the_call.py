@@ -176,6 +176,25 @@ def test_a_change_before_it_was_kept_is_none_after_it_in_tensors_without_element
     torch.testing.assert_close(gradient(dynascope.compile(changes_its_alias)), gradient(changes_its_alias))
 
 
+def changes_its_alias_late(kept, alias):
+    detached = kept.detach()
+    kept.kthvalue(1, -1)  # may raise: a result of the graph, behind which another part begins
+    detached.mul_(alias)
+    return torch.nn.functional.elu(alias)
+
+
+def test_what_a_part_of_a_graph_writes_is_known_to_lie_where_another_input_does_without_elements():
+    def gradient(function):
+        kept = torch.ones(4, 0, requires_grad=True).t()
+        kept.retain_grad()
+        function(kept, kept[:]).sum().backward()
+        return kept.grad
+
+    with dynascope.expected("varying-number"):
+        compiled = gradient(dynascope.compile(changes_its_alias_late))
+    torch.testing.assert_close(compiled, gradient(changes_its_alias_late))
+
+
 @pytest.mark.parametrize("is_counted", [True, False])
 def test_a_result_without_a_history_that_was_kept_is_read_as_it_is_then(is_counted):
     def kept(x, weight):

@@ -50,6 +50,7 @@ from dynascope.grad.tape import (
 )
 from dynascope.grad.trails import Trail
 from dynascope.grad.views import ViewRecipe, single_views
+from dynascope.grad.written_lists import write_what_others_have
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.quiet_torch import without_messages
 from dynascope.random_numbers import filling, is_filling
@@ -336,6 +337,9 @@ class Recorder(TorchDispatchMode):
                 UnsupportedMutation(func.name().replace("::", "."), "it has no functional form")
             )
         targets = [bound[name] for name in facts.writes]
+        lists = len(targets) == 1 and isinstance(targets[0], (list, tuple))
+        if lists and len(targets[0]) > 1 and write_what_others_have(bound.values(), targets[0]):
+            return self._mutate_in_turn(func, facts, bound, targets[0])
         inputs = {n: v for n, v in bound.items() if not (facts.is_out and n in facts.writes)}
         if facts.is_out and "dtype" in names and inputs.get("dtype") is None:
             inputs["dtype"] = targets[0].dtype  # what is summed is of the type that it is written to
@@ -346,7 +350,6 @@ class Recorder(TorchDispatchMode):
         results = result if isinstance(result, tuple) else (result,)
         own = sum(each.alias_info is None for each in func._schema.returns)
         results, made = results[own:], self.wrap(results[:own])
-        lists = len(targets) == 1 and isinstance(targets[0], (list, tuple))
         for target, value in zip(targets[0] if lists else targets, results, strict=True):
             store(self, target, value, func.name().replace("::", "."))
         if lists:  # the kernels count these writes, and autograd above them does not
@@ -354,6 +357,15 @@ class Recorder(TorchDispatchMode):
             return None
         returned = (made or tuple(targets))[: len(func._schema.returns)]
         return returned[0] if len(returned) == 1 else returned
+
+    def _mutate_in_turn(self, func: Any, facts: Traits, bound: dict[str, Any], targets: list[torch.Tensor]) -> None:
+        """Of lists of tensors that lie in each other: one is written before the next is read, as eager's loop over them does."""
+        count = len(targets)
+        if any(isinstance(value, torch.Tensor) and value.dim() for value in bound.values()):
+            raise DifferentiationRefused(UnsupportedMutation(func.name().replace("::", "."), "numbers for its tensors lie in one tensor"))
+        for at in range(count):
+            own = {n: [v[at]] if isinstance(v, (list, tuple)) and len(v) == count else v for n, v in bound.items()}
+            self._mutate(func, facts, (), own)
 
     def _told_by(self, target: Any, functional: Any, names: list[str]) -> dict[str, Any]:
         """What a function that makes a tensor is told, where it fills one that is there."""

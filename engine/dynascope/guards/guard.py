@@ -14,6 +14,7 @@ import math
 import sys
 import types
 import weakref
+from collections.abc import Collection
 from typing import Any
 
 from dynascope.dataclass import dataclass
@@ -269,10 +270,16 @@ class DictionaryKeysAre(Predicate):
 
     def failure(self, expression: str, value: Any) -> str:
         now = list(dict.keys(value)) if is_a(value, dict) else []
-        new = [short_repr(key) for key in now if key not in self.keys]
-        gone = [short_repr(key) for key in self.keys if key not in now]
-        changes = [f"{what}: {_folded(keys)}" for what, keys in (("new", new), ("gone", gone)) if keys]
+        new, gone = map(short_repr, _besides(self.keys, now)), map(short_repr, _besides(now, self.keys))
+        changes = [f"{what}: {_folded(keys)}" for what, keys in (("new", list(new)), ("gone", list(gone))) if keys]
         return f"{expression} has other keys ({'; '.join(changes) or 'their order changed'})"
+
+
+def _besides(known: Collection[Any], keys: Collection[Any]) -> list[Any]:
+    """Which of the keys are not among the known. Those of different types are others: to compare them might run the program's own code."""
+    texts = {key for key in known if type(key) is str}
+    rest = [key for key in known if type(key) is not str]
+    return [key for key in keys if (key not in texts if type(key) is str else not any(constants_equal(key, each) for each in rest))]
 
 
 KEYS_SHOWN = 4

@@ -27,10 +27,13 @@ ABBREVIATIONS = {
 
 
 def type_of(value: Any, sizes: Sequence[Any] | None = None) -> str:
-    """`f32[8, 64]` for a tensor, `int` or `float` for a number."""
+    """`f32[8, 64]` for a tensor, `int` or `float` for a number. What a subclass of tensors has in place of these attributes may be the
+    program's, or raise."""
     if isinstance(value, torch.Tensor):
-        kind = ABBREVIATIONS.get(value.dtype, str(value.dtype).removeprefix("torch."))
-        return f"{kind}[{', '.join(map(str, value.shape if sizes is None else sizes))}]"
+        with torch._C.DisableTorchFunction():
+            dtype, shape = torch._C.TensorBase.dtype.__get__(value), torch._C.TensorBase.shape.__get__(value)
+        kind = ABBREVIATIONS.get(dtype, str(dtype).removeprefix("torch."))
+        return f"{kind}[{', '.join(map(str, shape if sizes is None else sizes))}]"
     if isinstance(value, (tuple, list)):
         return f"tuple[{', '.join(map(type_of, value))}]"
     return "None" if value is None else type(value).__name__

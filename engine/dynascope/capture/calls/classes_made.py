@@ -86,7 +86,7 @@ def type_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
 
 def class_of_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """`type(name, bases, namespace, **options)`: the module that the class is said to be of is the caller's."""
-    if len(arguments) != 3:
+    if [machine.realize(each).python_type for each in arguments] != [str, tuple, dict]:  # of others Python says which it refuses first
         raise cannot(machine, "it makes a class")
     name, namespace = machine.object_of(arguments[0]), machine.known(arguments[2])
     bases = [machine.realize(base) for base in elements(machine, arguments[1])]

@@ -9,6 +9,7 @@ graph was freed before and what each gradient looks like is read off them, and e
 from __future__ import annotations
 
 import collections
+import gc
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -99,6 +100,8 @@ def accumulate(
     for leaf in leaves:
         if leaf.object is not None:
             guard_no_hooks(machine, leaf)
+            if not accumulates_plainly(leaf.object):
+                raise cannot(machine)
     before = [gradients.read(machine, leaf) for leaf in leaves]
     if any(isinstance(present, TensorValue) and present.example.requires_grad for present in before):
         raise cannot(machine)  # what is added to it is no part of its history
@@ -227,6 +230,18 @@ def guard_no_hooks(machine: Machine, leaf: TensorValue, names: tuple[str, ...] =
         if getattr(leaf.object, name, None) is not None:
             raise cannot(machine)
         machine.guards.add(AttributeSource(leaf.source, name), IdentityIs(None))
+
+
+def accumulates_plainly(leaf: torch.Tensor) -> bool:
+    """Whether the node of autograd's that adds to the leaf's gradient has no hooks and is for tensors of the leaf's shape, which is
+    another one where `leaf.data = other` came after it was made. Who puts a hook on it keeps it: torch lists its hooks to the collector
+    of garbage, unless a graph that is alive leads there."""
+    if not leaf.requires_grad:  # it will, when the graph has run
+        return True
+    with torch.inference_mode(False), torch.enable_grad(), torch._C.DisableTorchFunction():
+        node = leaf.view_as(leaf).grad_fn.next_functions[0][0]
+    (metadata,) = node._input_metadata
+    return tuple(metadata.shape) == leaf.shape and not any(gc.get_referents(node))
 
 
 def is_view_of_tangent(gradient: Value, found: list[Value], tangents: list[Value]) -> bool:

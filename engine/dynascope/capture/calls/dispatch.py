@@ -57,6 +57,7 @@ from dynascope.capture.operators_called import TORCHS_OWN
 from dynascope.capture.places import is_own, is_torch_operation
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.attributes import PYBIND_METHOD, of_constant, special
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import (
     MISSING,
     has_own_method,
@@ -78,6 +79,7 @@ from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
     ArrayValue,
     ConstantValue,
+    DescriptorValue,
     FunctionValue,
     InstanceValue,
     ListValue,
@@ -103,7 +105,7 @@ def call(machine: Machine, function: Value, arguments: Arguments, keywords: Keyw
     function = machine.realize(function)
     caller = CALLERS.get(type(function))
     if caller is None:
-        raise machine.throw(TypeError, f"{function.python_type.__name__!r} object is not callable")
+        raise machine.throw(TypeError, f"{name_in_errors(function.python_type)!r} object is not callable")
     return caller(machine, function, arguments, keywords)
 
 
@@ -132,7 +134,7 @@ def call_instance(machine: Machine, instance: InstanceValue, arguments: Argument
     if issubclass(instance.cls, torch.nn.Module) and has_own_call(machine, instance):
         return call_module(machine, instance, arguments, keywords)
     if lookup(instance.cls, "__call__") is MISSING:
-        raise machine.throw(TypeError, f"{instance.cls.__name__!r} object is not callable")
+        raise machine.throw(TypeError, f"{name_in_errors(instance.cls)!r} object is not callable")
     return call(machine, special(machine, instance, "__call__"), arguments, keywords)
 
 
@@ -595,7 +597,13 @@ def new_instance(machine: Machine, cls: type) -> Value:
 
 
 def call_number(machine: Machine, value: SymbolicNumber, arguments: Arguments, keywords: Keywords) -> Any:
-    raise machine.throw(TypeError, f"{value.python_type.__name__!r} object is not callable")
+    raise machine.throw(TypeError, f"{name_in_errors(value.python_type)!r} object is not callable")
+
+
+def call_descriptor(machine: Machine, value: DescriptorValue, arguments: Arguments, keywords: Keywords) -> Any:
+    if value.cls is not staticmethod:
+        raise machine.throw(TypeError, f"{name_in_errors(value.cls)!r} object is not callable")
+    return call(machine, value.parts[0], arguments, keywords)
 
 
 CALLERS: dict[type, Callable[..., Any]] = {
@@ -606,4 +614,5 @@ CALLERS: dict[type, Callable[..., Any]] = {
     ConstantValue: call_constant,
     SymbolicNumber: call_number,
     WeakReferenceValue: call_reference,
+    DescriptorValue: call_descriptor,
 }

@@ -15,6 +15,7 @@ from dynascope.capture.calls.pure import compute, fails_like
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_python_method, is_callable, lookup
 from dynascope.capture.protocols.iteration import (
     BUILTIN_ITERATORS,
@@ -188,7 +189,7 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
     kind = value.python_type
     if not isinstance(value, ConstantValue) or any(lookup(kind, name) is not MISSING for name in ("__reversed__", "__getitem__")):
         raise Break(ForeignValue(kind.__name__, machine.expression()))
-    raise machine.throw(TypeError, f"{kind.__name__!r} object is not reversible")
+    raise machine.throw(TypeError, f"{name_in_errors(kind)!r} object is not reversible")
 
 
 def is_sequence_of_its_own(cls: type) -> bool:

@@ -22,6 +22,7 @@ from dynascope.capture.numpy_numbers import is_dtype
 from dynascope.capture.places import is_library_name, module_name
 from dynascope.capture.protocols import attribute_changes, attributes, lists, tensor_flags
 from dynascope.capture.protocols.abstract_classes import guard_answer
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import (
     MISSING,
     OWN_CLASS,
@@ -91,7 +92,7 @@ def length(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         return compute(machine, len, (value.value,))
     check_elements(machine, value)
     if lookup(value.python_type, "__len__") is MISSING:
-        raise machine.throw(TypeError, f"object of type {value.python_type.__name__!r} has no len()")
+        raise machine.throw(TypeError, f"object of type {name_in_errors(value.python_type)!r} has no len()")
     return length_of(machine, value)
 
 

@@ -48,6 +48,7 @@ RESHAPING_IN_PLACE = frozenset(
         "detach_",
         "pin_memory",
         "storage",
+        "storage_type",
         "untyped_storage",
         "register_post_accumulate_grad_hook",
         "apply_",

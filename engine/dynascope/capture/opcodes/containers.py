@@ -7,6 +7,7 @@ from typing import Any
 from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes, items
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import has_python_method, is_made
 from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
@@ -109,7 +110,10 @@ def map_add(machine: Machine, frame: Frame, instruction: Instruction) -> None:
 
 @operation("LIST_EXTEND")
 def list_extend(machine: Machine, frame: Frame, instruction: Instruction) -> None:
-    added = listed(machine, frame.pop())
+    value = frame.pop()
+    if not is_iterable(value):
+        raise machine.throw(TypeError, f"Value after * must be an iterable, not {name_in_errors(value.python_type)}")
+    added = listed(machine, value)
     target = container_below(machine, frame, instruction)
     machine.journal.set(target, "items", target.items + added)
 
@@ -145,7 +149,7 @@ def list_to_tuple(machine: Machine, frame: Frame, instruction: Instruction) -> V
 
 def unpacked(machine: Machine, value: Value) -> list[Value]:
     if not isinstance(value, (ListValue, TupleValue)) and not is_iterable(value):
-        raise machine.throw(TypeError, f"cannot unpack non-iterable {value.python_type.__name__} object")
+        raise machine.throw(TypeError, f"cannot unpack non-iterable {name_in_errors(value.python_type)} object")
     return elements(machine, value)
 
 

@@ -15,6 +15,7 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import ForeignValue
 from dynascope.capture.signals import Break, Raised
@@ -93,7 +94,7 @@ def before_with(machine: Machine, frame: Frame, instruction: Instruction) -> Any
     cls = manager.python_type
     for name, hint in (("__enter__", ""), ("__exit__", " (missed __exit__ method)")):
         if lookup(cls, name) is MISSING:
-            text = f"{cls.__name__!r} object does not support the context manager protocol{hint}"
+            text = f"{name_in_errors(cls)!r} object does not support the context manager protocol{hint}"
             raise machine.throw(TypeError, text)
     if not isinstance(manager, InstanceValue) and not is_device(manager):
         raise Break(ForeignValue(cls.__name__, machine.expression()))

@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import NONE, ConstantValue, DataValue, GradientValue, TensorValue, Value
-from dynascope.guards.guard import NoneIsAnother
+from dynascope.guards.guard import IdentityIs, NoneIsAnother
 from dynascope.guards.source import AttributeSource
 from dynascope.guards.tensor_guard import LeafIs
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+
+HAS_GRADIENT_TYPES = hasattr(torch.Tensor, "grad_dtype")
+"""Newer versions of torch."""
 
 
 def read(machine: Machine, tensor: TensorValue) -> Value:
@@ -54,7 +59,18 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
         raise Break(TensorAttribute("grad"))
     if not is_made:
         check_leaf(machine, tensor)
+        if not is_none:
+            check_type(machine, tensor)
     assign(machine, machine.gradients, GradientValue, tensor, item)
+
+
+def check_type(machine: Machine, tensor: TensorValue) -> None:
+    """Where a program wants gradients of another type (`p.grad_dtype = torch.float32`), autograd converts what it adds."""
+    if not HAS_GRADIENT_TYPES:
+        return
+    if tensor.object.grad_dtype is not tensor.object.dtype:
+        raise Break(TensorAttribute("grad"))
+    machine.guards.add(AttributeSource(tensor.source, "grad_dtype"), IdentityIs(tensor.object.dtype))
 
 
 def assign(

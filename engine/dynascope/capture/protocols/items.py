@@ -13,6 +13,7 @@ from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
 from dynascope.capture.protocols import attribute_changes, lists
 from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import (
     MISSING,
     has_own_method,
@@ -86,7 +87,7 @@ def by_method(machine: Machine, container: Value, name: str, arguments: list[Val
         if name == "__delitem__":
             raise deletion_refused(machine, container, arguments[0])
         verb = "is not subscriptable" if name == "__getitem__" else "does not support item assignment"
-        raise machine.throw(TypeError, f"{cls.__name__!r} object {verb}")
+        raise machine.throw(TypeError, f"{name_in_errors(cls)!r} object {verb}")
     is_known = issubclass(cls, torch.Tensor) or contents_of(machine, container) is not None
     if not has_python_method(cls, name) and not is_known:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
@@ -109,7 +110,8 @@ def deletion_refused(machine: Machine, container: Value, key: Value) -> Raised:
 
 
 def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value) -> Value:
-    index = index_of(machine, key, sequence.python_type.__name__)
+    kind = "list" if isinstance(sequence, ListValue) else "tuple"  # of other classes too, whose items are those of one
+    index = index_of(machine, key, kind)
     if isinstance(index, slice):
         items = compute_slice(machine, sequence.items, index)
         if isinstance(sequence, ListValue):
@@ -122,7 +124,7 @@ def sequence_item(machine: Machine, sequence: ListValue | TupleValue, key: Value
     try:
         return sequence.items[index]
     except IndexError:
-        raise machine.throw(IndexError, f"{sequence.python_type.__name__} index out of range") from None
+        raise machine.throw(IndexError, f"{kind} index out of range") from None
 
 
 def compute_slice(machine: Machine, items: Any, index: slice) -> Any:

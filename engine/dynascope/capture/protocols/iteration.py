@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.loop_turns import next_turn
@@ -94,7 +95,7 @@ def by_method(machine: Machine, value: Value) -> Value:
     if isinstance(value, InstanceValue) and lookup(cls, "__getitem__") is not MISSING:
         raise Break(UnsupportedAttribute(cls.__name__, "__iter__"))
     if lookup(cls, "__iter__") is MISSING:
-        raise machine.throw(TypeError, f"{cls.__name__!r} object is not iterable")
+        raise machine.throw(TypeError, f"{name_in_errors(cls)!r} object is not iterable")
     raise Break(ForeignValue(cls.__name__, machine.expression()))
 
 

@@ -23,6 +23,7 @@ from dynascope.capture.functions_of_results import FunctionOfResultValue
 from dynascope.capture.numpy_numbers import is_dtype, says_type
 from dynascope.capture.protocols import lists
 from dynascope.capture.protocols.attributes import special
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
@@ -350,7 +351,7 @@ def not_supported(machine: Machine, op: Operator, left: type, right: type) -> Ra
     if not (is_made_by_statement(left) and is_made_by_statement(right)):
         return Break(ProgramRaises("TypeError", machine.expression()))
     symbol = next((s for s, o in (OPERATORS | COMPARISONS).items() if o is op), "divmod()")
-    kinds = f"{left.__name__!r} and {right.__name__!r}"
+    kinds = f"{name_in_errors(left)!r} and {name_in_errors(right)!r}"
     if op.method in COMPARING:
         return machine.throw(TypeError, f"{symbol!r} not supported between instances of {kinds}")
     symbol = {"**": "** or pow()"}.get(symbol, symbol)
@@ -408,7 +409,7 @@ def unary(machine: Machine, op: Operator, value: Value) -> Any:
     check_elements(machine, value)
     if lookup(value.python_type, op.method) is MISSING:
         sign = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}[op.method]
-        raise machine.throw(TypeError, f"bad operand type for unary {sign}: {value.python_type.__name__!r}")
+        raise machine.throw(TypeError, f"bad operand type for unary {sign}: {name_in_errors(value.python_type)!r}")
     return machine.call(special(machine, value, op.method), [])
 
 
@@ -578,7 +579,8 @@ def _repeat(machine: Machine, left: Any, right: Any) -> Value:
     sequence, count = (left, right) if not isinstance(left, (ConstantValue, SymbolicNumber)) else (right, left)
     times = machine.object_of(count)
     if not isinstance(times, int):
-        raise machine.throw(TypeError, f"can't multiply sequence by non-int of type {type(times).__name__!r}")
+        other = count if sequence is left or not hasattr(type(times), "__getitem__") else sequence  # the left one of two is repeated
+        raise machine.throw(TypeError, f"can't multiply sequence by non-int of type {name_in_errors(other.python_type)!r}")
     if times == 1 and isinstance(sequence, TupleValue) and sequence.cls is tuple:
         return sequence
     items = sequence.items * times

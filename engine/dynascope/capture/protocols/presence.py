@@ -12,6 +12,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING
 
+from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
@@ -76,5 +77,5 @@ def not_in_tables(machine: Machine, module: InstanceValue, name: str) -> None:
 
 
 def missing(machine: Machine, value: Value, name: str) -> Raised:
-    kind = value.python_type.__name__
+    kind = name_in_errors(value.python_type)
     return machine.throw(AttributeError, f"{kind!r} object has no attribute {name!r}")

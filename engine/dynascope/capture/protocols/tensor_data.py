@@ -37,7 +37,7 @@ def write(machine: Machine, tensor: TensorValue, item: Value) -> None:
         return
     if tensor.object is None or not isinstance(item, TensorValue) or not fits(tensor, item) or tensor in machine.requirements:
         raise Break(TensorAttribute("data"))
-    if torch.is_inference_mode_enabled() or tensor.example.is_inference() or item.example.is_inference():
+    if torch.is_inference_mode_enabled() or machine.has_inference_tensors or item.example.is_inference():
         raise Break(TensorAttribute("data"))  # whether and how its writes count from then on hangs on where each was made
     assign(machine, machine.assigned, DataValue, tensor, item)
 
