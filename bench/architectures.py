@@ -16,6 +16,7 @@ import copy
 import dataclasses
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import dynascope
+import numpy as np
 import torch
 from dynascope import recording
 from dynascope.report.reason import Explanation
@@ -70,7 +72,8 @@ def tensors_in(data: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
 def step(call: Any, model: nn.Module, arguments: Tensors) -> Tensors:
     """What a step gives: results, gradients of parameters, and buffers as they are then."""
     model.zero_grad()
-    torch.manual_seed(3)
+    for seed in (torch.manual_seed, np.random.seed, random.seed):  # dropped layers are NumPy's draws
+        seed(3)
     results = dict(tensors_in(call(**arguments), "result"))
     losses = [each.float().square().mean() for each in results.values() if each.requires_grad]
     if losses:
