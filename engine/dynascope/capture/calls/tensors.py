@@ -569,8 +569,10 @@ class Operation:
     def failure(self, error: Exception) -> Any:
         text = str(error).strip().split("\n")[0]
         about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
-        is_made_up = late_numbers.lead_to([tensor.node for tensor in self.tensors]) or late_numbers.are_late(
-            self.machine, (*self.values, *self.keyword_values.values())
+        is_made_up = (
+            late_numbers.lead_to([tensor.node for tensor in self.tensors])
+            or late_numbers.are_late(self.machine, (*self.values, *self.keyword_values.values()))
+            or any(self.machine.sizes.are_late(self.machine.extents.sizes(tensor)) for tensor in self.tensors)
         )
         if not about_meta and is_made_up:
             return DataDependentValue(self.machine.expression(), "item")  # a size or a place that does not fit
