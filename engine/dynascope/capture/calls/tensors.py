@@ -29,6 +29,7 @@ from dynascope.capture.calls import (
     numbers_in_tensors,
     own_warnings,
 )
+from dynascope.capture.calls.arguments import argument
 from dynascope.capture.calls.operands import fixed, numbers_of_size, places_in, tensors_in, to_operand
 from dynascope.capture.calls.overlaps import (
     are_lookups_of_one_table,
@@ -66,6 +67,7 @@ from dynascope.capture.calls.tensor_names import (
     SUBSCRIPTS,
     UNDECLARED_WRITES,
     VALUE_METHODS,
+    WRITE_IF,
 )
 from dynascope.capture.calls.unwritten import note_birth
 from dynascope.capture.distributed_values import DistributedValue, distributed_in
@@ -103,6 +105,7 @@ from dynascope.capture.values import (
     TensorValue,
     TupleValue,
     Value,
+    constant_of,
 )
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.world import ABSENT, look_up
@@ -595,6 +598,9 @@ class Operation:
             given = [*(value for at, value in enumerate(self.values) if at in places), self.keyword_values.get("out", NONE)]
             named = [value for name, value in self.keyword_values.items() if name in places]
             return list(tensors_in([*given, *named]))
+        name, at, default = WRITE_IF[self.name]
+        if constant_of(self.machine.realize(argument(self.values, self.keyword_values, at, name, ConstantValue(default)))) is False:
+            return []
         positional = [value for value in self.values[1:3] if isinstance(value, TensorValue)]
         named = [self.keyword_values.get(name) for name in names]
         return positional + [value for value in named if isinstance(value, TensorValue)]
