@@ -243,7 +243,10 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
         program = compile_guards(outcome.guards, state.region.code)
     with clock("assemble"):
         run, can_repeat = None, False
-        keeps_tensors = graph is not None and graph.keeps_tensors
+        # Operators that run one by one keep what eager keeps, and write as they run.
+        keeps_as_eager = graph is not None and not graph.has_kernels and bool(outcome.effects) and outcome.plan.keeps_history
+        keeps_tensors = keeps_as_eager or (graph is not None and graph.keeps_tensors)
+        changes = bool(outcome.effects) or (outcome.graph is not None and bool(outcome.graph.written))
         if state.options.looks_only and outcome.graph is not None:
             run = stand_in(outcome.graph.module)
         elif graph is not None and outcome.graph is not None:
@@ -260,7 +263,7 @@ def _compile(table, state: RegionState, values: FrameValues, clock: Clock, again
                 RegionState(region, state.options, compiled_at=state.compiled_at, refutes=_refuted_by(outcome, region)),
             ),
             can_repeat,
-            asking(state) if keeps_tensors else None,
+            asking(state, changes) if keeps_tensors else None,
             asked_again(program),
         )
     leaves = can_repeat or keeps_tensors or bool(outcome.effects.locks) or not isinstance(outcome.exit, Return)

@@ -121,21 +121,21 @@ class RegionState:
             if recorder is not None:
                 recorder.problem(reason.explain(self.region.span))
 
-    def stands_aside_for_hooks(self) -> bool:
-        reason = hooks_of_the_program()
+    def stands_aside_for_hooks(self, changes: bool) -> bool:
+        reason = hooks_of_the_program(changes)
         if reason is not None:
             self.stand_aside(reason)
         return reason is not None
 
 
-def asking(state: RegionState) -> Callable[[], bool]:
+def asking(state: RegionState, changes: bool) -> Callable[[], bool]:
     """Asks whether a call stands aside, for compiled code to hold: a code object's constants are no part of a cycle that Python can
-    find, and the state holds the code."""
+    find, and the state holds the code. `changes` says whether the region changes anything outside."""
     held = weakref.ref(state)
 
     def stands_aside() -> bool:
         state = held()
-        return state is not None and state.stands_aside_for_hooks()
+        return state is not None and state.stands_aside_for_hooks(changes)
 
     return stands_aside
 

@@ -405,3 +405,31 @@ def test_a_checkpoint_after_what_autograd_does_not_show_any_more(function):
 
 def leaf():
     return torch.linspace(0.5, 1.5, 3).requires_grad_()
+
+
+@pytest.mark.parametrize("around", ["not reentrant", "reentrant", "with work around"])
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+@pytest.mark.parametrize("has_buffers", [False, True])
+def test_what_a_block_changes_outside_is_changed_by_both_runs(around, backend, has_buffers):
+    """Statistics of a batch norm, a counter and a list: the second run ends inside the block, with the last tensor that it keeps."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.norm, self.layer, self.calls, self.seen = nn.BatchNorm1d(3), nn.Linear(3, 3), 0, []
+
+        def forward(self, x):
+            if not has_buffers:
+                self.calls += 1
+                self.seen.append(self.calls)
+                return self.layer(x).tanh()
+            return self.layer(self.norm(x)).tanh()
+
+    found = []
+    for compile in (dynascope.compile, lambda block, **_: block):
+        block = Block()
+        call = compile(block, backend=backend)
+        seen = steps(call, AROUND[around], 3)
+        found.append([seen, list(block.state_dict().values()), [each.grad for each in block.parameters()], block.calls, block.seen])
+    torch.testing.assert_close(*found)

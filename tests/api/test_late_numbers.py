@@ -606,6 +606,17 @@ def test_rows_that_are_as_many_as_those_of_another_tensor():
         compiled(torch.rand(5, 6), torch.tensor([3, 3]))
 
 
+@pytest.mark.expects("data-dependent-value")
+def test_rows_of_a_size_that_the_run_says_are_no_error_of_the_program():
+    def program(x, groups, offsets):
+        return x.new_zeros(int(groups.max()) + 1, 3).index_add_(0, groups, x) + offsets
+
+    compiled = dynascope.compile(program)
+    for count in (5, 7, 2):
+        given = torch.rand(8, 3), torch.arange(8) % count, torch.rand(count, 3)
+        torch.testing.assert_close(compiled(*given), program(*given))
+
+
 def chosen_twice(x, labels):
     return F.cross_entropy(x[labels != -1], labels[labels != -1])
 

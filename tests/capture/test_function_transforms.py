@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 torch.manual_seed(0)
 X = torch.randn(4, 4)
 LAYER = nn.Linear(4, 2)
+NORMED = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU()).eval()
 mapped_outside = torch.vmap(lambda row: row.sin() * row.sum())
 jacobian_outside = func.jacrev(lambda t: t.sin() * t.sum())
 
@@ -79,6 +80,9 @@ PROGRAMS = {
     "gradients of each row": lambda x: func.vmap(func.grad(loss_of), in_dims=(None, 0))(
         dict(LAYER.named_parameters()), x
     ),
+    "a batch norm that only reads": lambda x: func.vmap(
+        func.grad(lambda p, a: func.functional_call(NORMED, p, (a[None],)).square().sum()), (None, 0)
+    )(dict(NORMED.named_parameters()), x),
     "steps for each row": lambda x: torch.vmap(lambda row: steps_of_two(dict(LAYER.named_parameters()), row))(x),
     "vjp": value_and_pull,
     "jvp": lambda x: func.jvp(lambda a: a.sin() * 2, (x,), (x * 3,)),

@@ -831,16 +831,16 @@ def test_a_number_is_divided_by_what_is_not_zero(program, prover, divisor, is_me
 @pytest.mark.parametrize(
     "made, name, kept",
     [
-        ("history = []", "history", "history.append(np.percentile(y.numpy(), 75))"),
-        ("history = {}", "history", "history['last'] = np.percentile(y.numpy(), 75)"),
-        ("history = [[]]", "history", "history[0].append(np.percentile(y.numpy(), 75))"),
-        ("class State: pass\nstate = State()\nstate.rows = []", "state", "state.rows.append(np.percentile(y.numpy(), 75))"),
+        ("history = []", "history", "history.append(np.cov(y.numpy()))"),
+        ("history = {}", "history", "history['last'] = np.cov(y.numpy())"),
+        ("history = [[]]", "history", "history[0].append(np.cov(y.numpy()))"),
+        ("class State: pass\nstate = State()\nstate.rows = []", "state", "state.rows.append(np.cov(y.numpy()))"),
     ],
 )
 def test_what_is_put_into_the_programs_containers_is_compared(program, prover, made, name, kept):
     text = f"import numpy as np\n{made}\n" + HEAD + f"def f(x):\n    y = x * 2\n    {kept}\n    return y.sum()\n\n\nf(torch.ones(3))\n"
     there = program(text)
-    twin = text.replace("np.percentile(y.numpy(), 75)", "torch.quantile(y, 0.75)")
+    twin = text.replace("np.cov(y.numpy())", "torch.cov(y)")
     before, after = prover.tried(there, {}), prover.tried(there, {there.file: twin})
     assert prover.compared(before, after)["kept"] == [name]
     assert not mend(there, prover).made

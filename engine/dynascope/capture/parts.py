@@ -23,6 +23,7 @@ from dynascope.capture.remade import remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
+    AddressValue,
     ArrayValue,
     CellValue,
     ConstantValue,
@@ -53,6 +54,7 @@ from dynascope.capture.values import (
     WeakReferenceValue,
     ZipValue,
 )
+from dynascope.guards.guard import with_article
 
 
 def parts_of(value: Value) -> Iterable[Value]:
@@ -80,7 +82,9 @@ def held_by(value: Value) -> InstanceValue | None:
 def describe(value: Value) -> str:
     if isinstance(value, GeneratorValue):
         return f"the generator `{value.frame.code.co_qualname}`"
-    return f"a {value.python_type.__name__}"
+    if isinstance(value, AddressValue):
+        return f"the `id` of {describe(value.of)}"
+    return with_article(value.python_type.__name__)
 
 
 def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:

@@ -64,6 +64,12 @@ class Plan:
     records: bool = False
     """Whether the graph is called with gradients on, which are off around it."""
 
+    @property
+    def keeps_history(self) -> bool:
+        """Whether autograd knows where any output of the graph comes from."""
+        examples = (node.meta.get("example_value") for node in self.outputs)
+        return any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples)
+
     def roots(self) -> Iterable[Value]:
         """Every value that the new code must have."""
         yield from self.effects.values()

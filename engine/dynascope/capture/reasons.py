@@ -696,9 +696,10 @@ class GlobalStateUnsupported(Reason):
     code: ClassVar[str] = "global-state"
     severity: ClassVar[str] = "information"
     state: str
+    what_it_does: str = "sees or changes every operation"
 
     def message(self) -> str:
-        return f"{self.state[0].upper()}{self.state[1:]} is active, and sees or changes every operation."
+        return f"{self.state[0].upper()}{self.state[1:]} is active, and {self.what_it_does}."
 
     def remedy(self) -> str:
         return f"Such calls run as they are written. To have them compiled, call the function without {self.state}."

@@ -46,6 +46,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     fake_quantization,
     function_overrides,
     handled_exceptions,
+    heaps,
     hooks_of_functions,
     hooks_of_tensors,
     inference_mode,

@@ -31,14 +31,21 @@ def reason_to_stand_aside() -> Reason | None:
     return None
 
 
-def hooks_of_the_program() -> Reason | None:
+def hooks_of_the_program(changes: bool = False) -> Reason | None:
     """Why a region that keeps tensors for its backward pass stands aside: hooks of the program's own are told of each, and kernels keep
     fewer than eager does. What torch's hooks (of checkpoint, of `save_on_cpu`) do shows in nothing but where tensors lie and when they
-    are computed."""
+    are computed, and in what the region `changes` outside: checkpoint's second run ends in the middle of it."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    if hooks is None or all(map(_is_of_torch, hooks)):
+    if hooks is None:
         return None
-    return GlobalStateUnsupported("a hook on saved tensors")
+    if not all(map(_is_of_torch, hooks)):
+        return GlobalStateUnsupported("a hook on saved tensors")
+    if changes and any(_module(hook) == "torch.utils.checkpoint" for hook in hooks):
+        return GlobalStateUnsupported("a checkpoint", ENDS_EARLY)
+    return None
+
+
+ENDS_EARLY = "ends its second run with the last tensor that it keeps: what the function changes outside after its graph would stay as it is"
 
 
 def _hooks_on_saved_tensors() -> str | None:
@@ -48,9 +55,13 @@ def _hooks_on_saved_tensors() -> str | None:
 
 def _is_of_torch(hook: object) -> bool:
     """Whether it was defined by torch: not `torch.clone`, nor `torch.Tensor.half`, which change what is kept."""
+    return _module(hook).partition(".")[0] == "torch"
+
+
+def _module(hook: object) -> str:
+    """Where a function of Python's was defined; empty for others."""
     hook = hook.__func__ if isinstance(hook, MethodType) else hook
-    module = hook.__globals__.get("__name__") if isinstance(hook, FunctionType) else None
-    return module is not None and module.partition(".")[0] == "torch"
+    return hook.__globals__.get("__name__") or "" if isinstance(hook, FunctionType) else ""
 
 
 def names_of_modes() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import torch
 
 @torch.compile
 def scaled(x, t):
-    factor = np.roll(np.cos(t.numpy()), 1) * 0.5
+    factor = np.argsort(np.cos(t.numpy())) * 0.5
     return x * torch.as_tensor(factor)
 
 

@@ -4,7 +4,7 @@ import torch
 
 @torch.compile
 def f(x):
-    y = torch.as_tensor(np.clip(np.roll(x.detach().numpy(), 1), -1.0, 1.0))
+    y = torch.as_tensor(np.clip(np.argsort(x.detach().numpy()), 1, 3))
     return y * 2
 
 

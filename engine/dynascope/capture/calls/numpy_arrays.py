@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 import operator
+import types
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls import late_numbers
+from dynascope.capture.calls import equivalents, late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.calls.registry import meaning
@@ -173,7 +174,24 @@ def computed(machine: Machine, function: Any, arguments: Arguments) -> Value:
     kinds = [kind_of(machine, argument) for argument in arguments]
     loop = asked(machine, function.resolve_dtypes, (*kinds, *[None] * function.nout))
     operands = [converted(machine, argument, dtype) for argument, dtype in zip(arguments, loop, strict=False)]
-    return apply_function(machine, UNIVERSAL[function], list(operands), {})
+    meaning_of_it = UNIVERSAL[function]
+    if isinstance(meaning_of_it, types.FunctionType) and meaning_of_it.__module__ == __name__:
+        return machine.finish(equivalents.enter(machine, meaning_of_it, [*operands]))
+    return apply_function(machine, meaning_of_it, list(operands), {})
+
+
+def floor_of_quotient(dividend, divisor):
+    return torch.div(dividend, divisor, rounding_mode="floor")
+
+
+def remainder(dividend, divisor):
+    """A remainder of zero has the divisor's sign."""
+    found = torch.remainder(dividend, divisor)
+    return torch.where(found == 0, torch.copysign(torch.zeros_like(found), divisor), found) if found.is_floating_point() else found
+
+
+def sign(number):
+    return torch.where(torch.isnan(number), number, torch.sign(number)) if number.is_floating_point() else torch.sign(number)
 
 
 def kind_of(machine: Machine, value: Value) -> Any:
@@ -399,7 +417,7 @@ if IS_THERE:
     _SAME = """sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p sqrt square
         negative floor ceil trunc isnan isinf isfinite logical_and logical_or logical_not logical_xor maximum minimum fmax fmin arctan2
         hypot greater greater_equal less less_equal bitwise_and bitwise_or bitwise_xor matmul add subtract multiply copysign deg2rad
-        rad2deg signbit logaddexp logaddexp2""".split()  # noqa: SIM905
+        rad2deg signbit logaddexp logaddexp2 fmod float_power reciprocal gcd lcm nextafter""".split()  # noqa: SIM905
     UNIVERSAL |= {getattr(numpy, name): getattr(torch, name) for name in _SAME if hasattr(torch, name)}
     UNIVERSAL |= {
         numpy.divide: torch.true_divide,
@@ -409,12 +427,15 @@ if IS_THERE:
         numpy.rint: torch.round,
         numpy.power: torch.pow,
         numpy.positive: torch.clone,
+        numpy.floor_divide: floor_of_quotient,
+        numpy.remainder: remainder,
+        numpy.sign: sign,
         numpy.equal: torch.eq,
         numpy.not_equal: torch.ne,
     }
     _METHODS = dict(
         add="add", sub="subtract", mul="multiply", truediv="divide", matmul="matmul", pow="power", lt="less", le="less_equal",
-        gt="greater", ge="greater_equal", eq="equal", ne="not_equal", xor="bitwise_xor",
+        gt="greater", ge="greater_equal", eq="equal", ne="not_equal", xor="bitwise_xor", floordiv="floor_divide", mod="remainder",
     )  # fmt: skip
     _METHODS |= {"and": "bitwise_and", "or": "bitwise_or"}
     BY_METHOD |= {f"__{method}__": getattr(numpy, name) for method, name in _METHODS.items()}

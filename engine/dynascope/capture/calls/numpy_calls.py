@@ -32,6 +32,7 @@ from dynascope.capture.calls.numpy_arrays import (
     wrapped,
 )
 from dynascope.capture.calls.numpy_arrays import item as item_of
+from dynascope.capture.calls.numpy_equivalents import by_equivalent
 from dynascope.capture.calls.numpy_interpolation import interpolated
 from dynascope.capture.calls.numpy_of_tensors import with_arrays
 from dynascope.capture.calls.operands import fixed
@@ -65,8 +66,9 @@ def call(machine: Machine, function: Any, arguments: Arguments, keywords: Keywor
     row = ROWS.get(function)
     if row is not None:
         return row(machine, function, arguments, keywords)
-    if (known := of_known(machine, function, arguments, keywords)) is not None:
-        return known
+    for found in (of_known, by_equivalent):
+        if (value := found(machine, function, arguments, keywords)) is not None:
+            return value
     raise foreign(machine)
 
 
@@ -123,6 +125,8 @@ def known_operand(machine: Machine, value: Value) -> Callable[[], Any] | None:
             return None
         kind = list if isinstance(value, ListValue) else tuple
         return lambda: kind(part() for part in parts if part is not None)
+    if isinstance(value, TensorValue):
+        return None
     if not isinstance(value, ArrayValue):
         known = as_numpy(machine, value) if not isinstance(value, SymbolicNumber) else None
         return None if isinstance(value, SymbolicNumber) else lambda: known
@@ -141,11 +145,12 @@ def reduction(function: Callable[..., Any], **options: Any) -> Row:
 
     def reduced(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
         array, like = first_array(machine, arguments), answer(machine, called, arguments, keywords)
-        if len(arguments) > 2 or not keywords.keys() <= {"axis", "keepdims"} or array.is_number:
+        freedom = {"ddof"} if "correction" in options else set()
+        if len(arguments) > 2 or not keywords.keys() <= {"axis", "keepdims"} | freedom or array.is_number:
             raise foreign(machine)
         axis, keeps = argument(arguments, keywords, 1, "axis"), keywords.get("keepdims", ConstantValue(False))
         operand = converted(machine, array, like.dtype if function in IN_TYPE_OF_RESULT else twin(array).dtype)
-        named = {"keepdim": keeps, **{name: ConstantValue(value) for name, value in options.items()}}
+        named = {"keepdim": keeps, **{name: keywords.get("ddof", ConstantValue(value)) for name, value in options.items()}}
         rank = array.tensor.example.dim()
         if not is_none(axis):
             named["dim"] = axis

@@ -62,6 +62,8 @@ RESHAPING_IN_PLACE = frozenset(
 )
 # Functions that write to arguments without counting a version: the arguments' positions and names.
 UNDECLARED_WRITES = {"batch_norm": ("running_mean", "running_var"), "instance_norm": ("running_mean", "running_var")}
+WRITE_IF = {"batch_norm": ("training", 5, False), "instance_norm": ("use_input_stats", 5, True)}
+"""The argument that says whether these write: its name, its place, and what it is where nobody says it."""
 METADATA_ATTRIBUTES = frozenset(
     [
         "shape",

@@ -29,6 +29,7 @@ from dynascope.capture.calls import (
     numbers_in_tensors,
     own_warnings,
 )
+from dynascope.capture.calls.arguments import argument
 from dynascope.capture.calls.operands import fixed, numbers_of_size, places_in, tensors_in, to_operand
 from dynascope.capture.calls.overlaps import (
     are_lookups_of_one_table,
@@ -66,6 +67,7 @@ from dynascope.capture.calls.tensor_names import (
     SUBSCRIPTS,
     UNDECLARED_WRITES,
     VALUE_METHODS,
+    WRITE_IF,
 )
 from dynascope.capture.calls.unwritten import note_birth
 from dynascope.capture.distributed_values import DistributedValue, distributed_in
@@ -103,6 +105,7 @@ from dynascope.capture.values import (
     TensorValue,
     TupleValue,
     Value,
+    constant_of,
 )
 from dynascope.guards.state_calls import CallReturns
 from dynascope.guards.world import ABSENT, look_up
@@ -569,8 +572,10 @@ class Operation:
     def failure(self, error: Exception) -> Any:
         text = str(error).strip().split("\n")[0]
         about_meta = isinstance(error, NotImplementedError) or "meta" in text.lower() or "Meta" in text
-        is_made_up = late_numbers.lead_to([tensor.node for tensor in self.tensors]) or late_numbers.are_late(
-            self.machine, (*self.values, *self.keyword_values.values())
+        is_made_up = (
+            late_numbers.lead_to([tensor.node for tensor in self.tensors])
+            or late_numbers.are_late(self.machine, (*self.values, *self.keyword_values.values()))
+            or any(self.machine.sizes.are_late(self.machine.extents.sizes(tensor)) for tensor in self.tensors)
         )
         if not about_meta and is_made_up:
             return DataDependentValue(self.machine.expression(), "item")  # a size or a place that does not fit
@@ -593,6 +598,9 @@ class Operation:
             given = [*(value for at, value in enumerate(self.values) if at in places), self.keyword_values.get("out", NONE)]
             named = [value for name, value in self.keyword_values.items() if name in places]
             return list(tensors_in([*given, *named]))
+        name, at, default = WRITE_IF[self.name]
+        if constant_of(self.machine.realize(argument(self.values, self.keyword_values, at, name, ConstantValue(default)))) is False:
+            return []
         positional = [value for value in self.values[1:3] if isinstance(value, TensorValue)]
         named = [self.keyword_values.get(name) for name in names]
         return positional + [value for value in named if isinstance(value, TensorValue)]
