@@ -417,8 +417,9 @@ def _take_over(node: fx.Node, copy: fx.Node) -> None:
 
 
 def storages_outside(examples: Mapping[fx.Node, Any]) -> dict[int | None, int]:
-    """Which storage the memory of a stand-in stands for: inputs without elements lie in one where their stand-ins do not."""
-    tensors = ((node, each) for node, each in examples.items() if isinstance(each, torch.Tensor))
+    """Which storage the memory of a stand-in stands for: inputs without elements lie in one where their stand-ins do not. What overlaps
+    differentiation finds itself."""
+    tensors = ((node, each) for node, each in examples.items() if isinstance(each, torch.Tensor) and not each.numel())
     return {storage_of(node): each.untyped_storage()._cdata for node, each in tensors}
 
 
