@@ -36,15 +36,16 @@ class Attempts:
         """An operator or a backend needs the numbers at these places as constants."""
         if may_be_tied and self._tie(places, sizes):
             return
-        sharing = sizes.sharing(places)
-        if self.state.apart and len({*sharing.values()}) > 1:
+        roots = sizes.sharing(places)
+        by_chance = {place: dimension for root in roots if len({*root.values()}) > 1 for place, dimension in root.items()}
+        if len({self.state.apart[place] for root in roots for place in root if place in self.state.apart}) > 1:
             self.state.apart, places = {}, self.first  # nothing, where another compilation told them apart
-            self.first |= sharing.keys()
-        elif len({*sharing.values()}) > 1 and not self.first:
-            self.state.apart, self.first = sharing, frozenset(sharing)
+            self.first = self.first.union(*roots)
+        elif by_chance and not self.first:
+            self.state.apart, self.first = by_chance, frozenset(by_chance)
             return
         else:
-            places |= sharing.keys()
+            places = places.union(*roots)
         self.state.refusals.update(places)
         self.state.untie(places)
         self.constant |= places

@@ -258,3 +258,18 @@ def test_sums_down_the_columns_read_lines_of_memory(columns, rows, dtype, block,
     text = emit((group, schedule.buffers)).text
     assert f"tl.arange(0, {block})[:, None]" in text
     assert ("num_stages=3" in text) == (stages == 3)
+
+
+@pytest.mark.parametrize(("dtype", "is_masked", "rows"), [(torch.bfloat16, True, 2), (torch.float32, True, 1)])
+def test_rows_under_a_mask_come_two_to_a_program(dtype, is_masked, rows):
+    """A warp that holds one row reads a mask's bytes slowly beside elements of sixteen bits."""
+
+    def softmax(x, mask):
+        return torch.softmax(x.masked_fill(mask, float("-inf")) if is_masked else x, -1)
+
+    graph = record(softmax, [torch.empty(64, 1024, 1024, dtype=dtype), torch.empty(1024, 1024, dtype=torch.bool)])
+    schedule = fuse(lower(graph))
+    (group,) = schedule.steps
+    text = emit((group, schedule.buffers)).text
+    assert ("row = program\n" in text) == (rows == 1)
+    assert (f"row = program * {rows} + " in text) == (rows > 1)

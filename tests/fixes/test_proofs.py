@@ -655,7 +655,7 @@ def test_what_is_written_into_a_file_is_not_left_out(program, prover, tmp_path):
 
 
 def counting(length, device):
-    body = f"    counts = torch.bincount(codes, minlength=int({length}.sum()))\n    return usage * 0.9 + counts.float()\n"
+    body = f"    counts = torch.bincount(codes, minlength=int({length}.sum()))\n    return counts.float() * 0.9\n"
     head = HEAD.replace("\n\n\n", f"\n\nusage = torch.ones(4, device={device!r})\n\n\n")
     return f"{head}def f(codes):\n{body}\n\nf(torch.tensor([0, 3, 3], device={device!r}))\n"
 

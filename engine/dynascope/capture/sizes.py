@@ -224,13 +224,15 @@ class Sizes:
         names = [name for name in self.scope.pinned() if name in self.places]
         return frozenset(self.places[name][0] for name in names if self.scope.roots[name].kind is int)
 
-    def sharing(self, places: Collection[Source]) -> dict[Source, int]:
-        """The sizes of tensors that are one root with those at these places, with their dimensions, counted from the last one: tensors
-        are matched from there."""
-        roots = {id(self.made[place]) for place in places if place in self.made}
-        found = [place for place, size in self.made.items() if id(size) in roots and isinstance(place, ExtentSource)]
+    def sharing(self, places: Collection[Source]) -> list[dict[Source, int]]:
+        """Of each root at these places the sizes of tensors that are it, with their dimensions, counted from the last one: tensors are
+        matched from there."""
         ranks = Counter(place.base for place in self.seen if isinstance(place, ExtentSource) and place.kind == "size")
-        return {place: place.dimension - ranks[place.base] for place in found}
+        found: dict[int, dict[Source, int]] = {id(self.made[place]): {} for place in places if place in self.made}
+        for place, size in self.made.items():
+            if id(size) in found and isinstance(place, ExtentSource):
+                found[id(size)][place] = place.dimension - ranks[place.base]
+        return [*found.values()]
 
     def varying(self) -> list[Source]:
         """Where whole numbers are that vary by themselves."""
