@@ -5,6 +5,7 @@ sum(x f32[4, 8], dim=1)  ->  loops(i0: 4, c1: 8 reduced): reduce sum (load x)
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -175,9 +176,9 @@ for _kind in ("any", "all"):
 
 @rule(aten.var.correction, aten.std.correction, aten.var_mean.correction)
 def variance(call: Lowering) -> Lowered | NotLowered:
-    """Two passes: the mean, then the squared distances from it. Far from zero (1e5 in float32) what the rounding of the mean adds to them is
-    more than the rounding of all the rest: a processor takes it off, which costs a third of the time. A GPU's rows lose their registers
-    to a third sum, and eager's own is less exact there. Norms, which take both numbers, subtract that mean, roundings and all."""
+    """Two passes: the mean, then the squared distances from it. Far from zero (1e5 in float32) what the rounding of the mean adds to
+    them is more than the rounding of all the rest: a processor takes it off, which costs a third of the time. A GPU's rows lose their
+    registers to a third sum, and eager's own is less exact there. Norms, which read the mean too, subtract it, rounding and all."""
     source = call.arguments[0]
     nest = reduction_nest(call, source, call.operand(1, "dim"))
     correction = call.keywords.get("correction")
@@ -186,12 +187,13 @@ def variance(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("a variance with no degrees of freedom, or more than floats count")
     x = element(call, nest, source).cast(compute_dtype(source.dtype))
     average, distance, squares = _moments(nest, x, _count(nest))
-    name = call.operator.overloadpacket.__name__
-    if call.device.type == "cpu" and name != "var_mean":
+    reads_mean = any(user.target is operator.getitem and user.args[1] == 1 for user in call.node.users)
+    if call.device.type == "cpu" and not reads_mean:
         beside = nest.reduce("sum", distance)
         squares = squares - beside * beside / _count(nest)
         squares = squares.apply("maximum", squares.like(0.0))  # of equal elements it may come out a rounding below
     spread = squares / divisor
+    name = call.operator.overloadpacket.__name__
     if name == "var_mean":
         return call.finish(nest, spread, average)
     return call.finish(nest, spread.apply("square_root") if name == "std" else spread)
