@@ -23,7 +23,7 @@ class Attempts:
     state: RegionState
     constant: frozenset[Source] = frozenset()
     tied: bool = field(init=False, default=False)
-    first: frozenset[Source] = field(init=False, default=frozenset())
+    parted: frozenset[Source] = field(init=False, default=frozenset())
     """The sizes that were one root before they were told apart."""
 
     def turned_out(self, places: frozenset[Source], sizes: Sizes) -> None:
@@ -39,10 +39,10 @@ class Attempts:
         roots = sizes.sharing(places)
         by_chance = {place: dimension for root in roots if len({*root.values()}) > 1 for place, dimension in root.items()}
         if len({self.state.apart[place] for root in roots for place in root if place in self.state.apart}) > 1:
-            self.state.apart, places = {}, self.first  # nothing, where another compilation told them apart
-            self.first = self.first.union(*roots)
-        elif by_chance and not self.first:
-            self.state.apart, self.first = by_chance, frozenset(by_chance)
+            self.state.apart, places = {}, self.parted  # nothing, where another compilation told them apart
+            self.parted = self.parted.union(*roots)
+        elif by_chance and not self.parted:
+            self.state.apart, self.parted = by_chance, frozenset(by_chance)
             return
         else:
             places = places.union(*roots)
