@@ -26,8 +26,8 @@ Bounds = tuple[float, float]
 
 
 class Unique:
-    """What there is one object of for each content: equal ones are the same, which C compares and hashes without asking. Immutable, and made
-    by whoever compiles, which is one thread at a time."""
+    """What there is one object of for each content: equal ones are the same, which C compares and hashes without asking. Immutable,
+    and made by whoever compiles, which is one thread at a time."""
 
     _made: ClassVar[WeakValueDictionary[Any, Any]]
 
