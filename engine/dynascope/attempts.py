@@ -29,8 +29,7 @@ class Attempts:
     def turned_out(self, places: frozenset[Source], sizes: Sizes) -> None:
         """Capture itself came to rely on these numbers."""
         if not self._tie(places, sizes):
-            self.constant |= places
-            self.state.untie(places)
+            self._take(places)
 
     def refused(self, places: frozenset[Source], sizes: Sizes, may_be_tied: bool) -> None:
         """An operator or a backend needs the numbers at these places as constants."""
@@ -47,8 +46,12 @@ class Attempts:
         else:
             places = places.union(*roots)
         self.state.refusals.update(places)
-        self.state.untie(places)
+        self._take(places)
+
+    def _take(self, places: frozenset[Source]) -> None:
+        """As constants."""
         self.constant |= places
+        self.state.untie(places)
 
     def _tie(self, places: frozenset[Source], sizes: Sizes) -> bool:
         """Whether numbers hang together in a way that was not known: noted once for each call."""

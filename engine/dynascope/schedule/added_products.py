@@ -32,8 +32,8 @@ TWINS = {
     aten.scatter.src: aten.scatter_.src,
     aten.scatter.value: aten.scatter_.value,
 }
-UNCHECKED = (True,)
-"""What says that places were looked at already."""
+ADDED = {aten._unsafe_index_put.default: (True,)}
+"""What the twin is told besides: that places were looked at already."""
 
 
 def added_in_place(program: LoopProgram, steps: tuple[Step, ...]) -> tuple[LoopProgram, tuple[Step, ...]]:
@@ -49,8 +49,7 @@ def added_in_place(program: LoopProgram, steps: tuple[Step, ...]) -> tuple[LoopP
         target = _dying_operand(step, program) if isinstance(step, ExternCall) else None
         if target is not None and last[target.name] == number and target.name in own:
             (result,) = step.results  # type: ignore[union-attr]
-            added = UNCHECKED if step.operator is aten._unsafe_index_put.default else ()  # type: ignore[union-attr]
-            arguments = (*step.arguments, *added)  # type: ignore[union-attr]
+            arguments = (*step.arguments, *ADDED.get(step.operator, ()))  # type: ignore[union-attr]
             step = replace(step, operator=TWINS[step.operator], arguments=arguments, results=(None,))  # type: ignore[union-attr]
             found.append(reading(step, names))
             names[result.name] = names.get(target.name, target.name)  # type: ignore[union-attr]

@@ -133,6 +133,13 @@ class Polynomial(Unique):
     def __reduce__(self) -> Any:
         return Polynomial, (self.terms,)
 
+    @property
+    def alone(self) -> Atom | None:
+        """The atom that it is, where it is one and nothing else."""
+        ((monomial, coefficient), *others) = self.terms
+        is_one = not others and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1
+        return monomial[0][0] if is_one else None
+
     def times(self, number: int) -> Integer:
         """The product with a constant, remembered here: layouts ask for the same few again and again."""
         product = self._multiples.get(number)
@@ -347,12 +354,9 @@ def _cancelled(dividend: Integer, divisor: Integer) -> tuple[Integer, Integer]:
 
 def _nested_quotient(rest: Integer, divisor: Integer) -> Integer | None:
     """(a // b) // c is a // (b * c), for divisors above 0."""
-    if not isinstance(rest, Polynomial) or len(rest.terms) != 1 or bounds_of(divisor)[0] <= 0:
+    if not isinstance(rest, Polynomial) or bounds_of(divisor)[0] <= 0:
         return None
-    (monomial, coefficient) = rest.terms[0]
-    if coefficient != 1 or len(monomial) != 1 or monomial[0][1] != 1:
-        return None
-    inner = monomial[0][0]
+    inner = rest.alone
     if isinstance(inner, Operation) and inner.name == "//" and bounds_of(inner.arguments[1])[0] > 0:
         return floor_divide(inner.arguments[0], multiply(inner.arguments[1], divisor))
     return None

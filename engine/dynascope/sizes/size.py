@@ -444,32 +444,23 @@ def _relied_on(name: str, left: Polynomial, right: int) -> Relation:
     common = math.gcd(*(coefficient for _, coefficient in left.terms))
     if common > 1 and right % common == 0:
         left, right = exact.floor_divide(left, common), right // common
-    quotient = _alone(left)
-    if quotient is not None and quotient.name == "//" and isinstance(divisor := quotient.arguments[1], int) and divisor > 0:
-        if name in ("<", ">="):  # `n // 2 < 6` is `n < 12`
-            return relation_of(name, *_undivided(quotient, right))
-        if name in ("<=", ">"):
-            return relation_of({"<=": "<", ">": ">="}[name], *_undivided(quotient, right + 1))
+    quotient = left.alone
+    if isinstance(quotient, Operation) and quotient.name == "//" and name in ORDERS:
+        dividend, divisor = quotient.arguments
+        if isinstance(divisor, int) and divisor > 0:  # `n // 2 < 6` is `n < 12`
+            name, number = {"<=": ("<", right + 1), ">": (">=", right + 1)}.get(name, (name, right))
+            return relation_of(name, dividend, number * divisor)
     return Relation(name, left, right)
 
 
-def _alone(polynomial: Polynomial) -> Operation | None:
-    """The operation that it is."""
-    ((monomial, coefficient), *others) = polynomial.terms
-    is_one = not others and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1
-    return monomial[0][0] if is_one and isinstance(monomial[0][0], Operation) else None
-
-
-def _undivided(quotient: Operation, number: int) -> tuple[Any, int]:
-    dividend, divisor = quotient.arguments
-    return dividend, number * divisor
+ORDERS = ("<", "<=", ">", ">=")
 
 
 def _parts(relation: Relation) -> Iterator[Relation]:
     """The relations that it says together: `min(n, m) >= 6` is `n >= 6` and `m >= 6`."""
-    extreme = _alone(relation.left) if isinstance(relation.left, Polynomial) else None
-    orders = {"min": (">", ">="), "max": ("<", "<=")}.get(extreme.name, ()) if extreme is not None else ()
-    if extreme is None or relation.operator not in orders or any(exact.kind_of_expression(each) is not int for each in extreme.arguments):
+    extreme = relation.left.alone if isinstance(relation.left, Polynomial) else None
+    orders = {"min": (">", ">="), "max": ("<", "<=")}.get(extreme.name, ()) if isinstance(extreme, Operation) else ()
+    if relation.operator not in orders:
         yield relation
         return
     for argument in extreme.arguments:

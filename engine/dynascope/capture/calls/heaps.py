@@ -36,12 +36,16 @@ def pop(heap, /):
 
 
 def replace(heap, item, /):
+    return exchanged(heap, item, heapq._siftup)
+
+
+def exchanged(heap, item, sift):
     if not heap:
         raise IndexError("index out of range")
-    least = heap[0]
+    first = heap[0]
     heap[0] = item
-    heapq._siftup(heap, 0)
-    return least
+    sift(heap, 0)
+    return first
 
 
 def push_and_pop(heap, item, /):
@@ -54,12 +58,7 @@ def order(heap, /):
 
 
 def replace_greatest(heap, item, /):
-    if not heap:
-        raise IndexError("index out of range")
-    greatest = heap[0]
-    heap[0] = item
-    heapq._siftup_max(heap, 0)
-    return greatest
+    return exchanged(heap, item, heapq._siftup_max)
 
 
 def order_by_greatest(heap, /):

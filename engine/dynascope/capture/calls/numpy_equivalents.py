@@ -221,17 +221,14 @@ def range_of_values(a, /, axis=None):
 
 
 def middle(a, /, axis=None):
-    along = -1 if axis is None else axis
-    ordered = torch.sort(a.reshape(-1) if axis is None else a, along).values
+    along, ordered = -1 if axis is None else axis, in_order(a, axis)
     count = ordered.shape[along]
     end = ordered.select(along, count - 1)
     return torch.where(torch.isnan(end), end, ordered.narrow(along, (count - 1) // 2, 2 - count % 2).mean(along))
 
 
 def hundredth(a, /, q, axis=None):
-    if isinstance(q, (list, tuple)):
-        return torch.stack([quantile(a, each / 100, axis) for each in q])
-    return quantile(a, q / 100, axis)
+    return fraction(a, [each / 100 for each in q] if isinstance(q, (list, tuple)) else q / 100, axis)
 
 
 def fraction(a, /, q, axis=None):
@@ -240,8 +237,7 @@ def fraction(a, /, q, axis=None):
 
 def quantile(a, fraction, axis):
     """Between the two elements next to it in order; NaN, the last of all, where there is one."""
-    along = -1 if axis is None else axis
-    ordered = torch.sort(a.reshape(-1) if axis is None else a, along).values
+    along, ordered = -1 if axis is None else axis, in_order(a, axis)
     last = ordered.shape[along] - 1
     place = fraction * last
     below = int(place)
