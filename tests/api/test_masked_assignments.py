@@ -63,6 +63,48 @@ def differentiated(function, x, w, inside):
     return [*results, x.grad, w.grad, *(each.grad for each in LAYER.parameters())]
 
 
+def where_it_is_true(x, truth):
+    x = x * 2
+    x[truth] = 5.0
+    return x
+
+
+def where_its_sum_is_large(x, truth):
+    x = x * 1
+    x[x.sum() > 3] = 1
+    return x
+
+
+def with_a_number_of_a_tensor(x, truth):
+    x = x * 1
+    row = x[0]
+    row[truth] = x[1, 1] * 2
+    return x
+
+
+@pytest.mark.parametrize("program", [where_it_is_true, where_its_sum_is_large, with_a_number_of_a_tensor])
+def test_a_mask_of_one_truth_value(program):
+    compiled = dynascope.compile(program, fullgraph=True)
+    for number in (-1.0, 0.0, 1.0, 2.0):
+        outcomes = []
+        for call in (compiled, program):
+            x = torch.full((2, 2), number, requires_grad=True)
+            result = call(x, torch.tensor(number > 0))
+            outcomes.append([result.detach(), *torch.autograd.grad(result.sum(), x)])
+        torch.testing.assert_close(*outcomes)
+
+
+def test_a_parameter_that_is_one_number_is_written_where_a_mask_says():
+    def clipped(x):
+        x = x * 1
+        x[x.gt(5)] = 5.0
+        return x
+
+    compiled = dynascope.compile(clipped, fullgraph=True)
+    for number in (7.0, 3.0):
+        assert compiled(torch.tensor(number)) == min(number, 5.0)
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_values_and_gradients(program):
     compiled = dynascope.compile(program)

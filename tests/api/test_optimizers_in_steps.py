@@ -23,6 +23,9 @@ OPTIMIZERS = {
     "SGD, fused, with momentum": lambda parameters, lr: SGD(parameters, lr, momentum=0.9, dampening=0.2, fused=True),
     "SGD, fused, nesterov": lambda parameters, lr: SGD(parameters, lr, momentum=0.9, nesterov=True, maximize=True, fused=True),
     "Adagrad, fused": lambda parameters, lr: Adagrad(parameters, lr, lr_decay=0.3, weight_decay=0.1, fused=True),
+    "AdamW, fused, a rate in a tensor": lambda parameters, lr: AdamW(parameters, torch.tensor(lr), fused=True),
+    "Adam, fused, a rate in a tensor": lambda parameters, lr: Adam(parameters, torch.tensor(lr), fused=True, weight_decay=0.1),
+    "SGD, fused, a rate in a tensor": lambda parameters, lr: SGD(parameters, torch.tensor(lr), momentum=0.9, fused=True),
     "Adam, fused, maximize": lambda parameters, lr: Adam(parameters, lr, fused=True, maximize=True),
 }
 
@@ -65,6 +68,25 @@ def test_a_step_is_eagers(name, device):
     for one, other in zip(found, expected, strict=True):
         assert one.device == other.device
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [SGD, Adam, AdamW, Adagrad, Adadelta, Adamax, NAdam, RMSprop, Rprop])
+def test_parameters_of_complex_numbers(make):
+    """Optimizers write to their parts."""
+
+    def stepped(compile):
+        torch.manual_seed(0)
+        parameters = [torch.randn(size, dtype=torch.complex64, requires_grad=True) for size in ((3, 4), (), (5,))]
+        parameters[0] = parameters[0].detach().t().requires_grad_()
+        optimizer = make(parameters, lr=0.1)
+        step = compile(lambda: optimizer.step())
+        for _ in range(3):
+            optimizer.zero_grad()
+            sum((each - 0.3j).abs().square().sum() for each in parameters).backward()
+            step()
+        return [each.detach() for each in parameters]
+
+    torch.testing.assert_close(stepped(dynascope.compile), stepped(lambda step: step))
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,24 @@ class ReadsOutside(Function):
         return gradient * FACTOR + torch.ones(4, device=gradient.device)
 
 
+class Powered(Function):
+    """`setup_context` is told of defaults too, and of what is given by name in its place."""
+
+    @staticmethod
+    def forward(x, power=3, scale=2.0):
+        return x**power * scale
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.power, ctx.scale = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * ctx.power * x ** (ctx.power - 1) * ctx.scale, None, None
+
+
 def product_of_itself(x, w):
     return Product.apply(x, x)
 
@@ -136,6 +154,8 @@ PROGRAMS = {
     "several results": masked,
     "one argument without a gradient": lambda x, w: MaskedProduct.apply(x.detach(), w, 2.0)[0],
     "setup_context": lambda x, w: Rounded.apply(x @ w, 8),
+    "defaults": lambda x, w: Powered.apply(x @ w) + Powered.apply(w, 2),
+    "given by name": lambda x, w: Powered.apply(x @ w, scale=0.5) + Powered.apply(x=w, power=2),
     "a view as result": lambda x, w: Reversed.apply(x * w, 0.5) * 2,
     "its argument as result": lambda x, w: Itself.apply(x) + w,
     "one argument twice": product_of_itself,

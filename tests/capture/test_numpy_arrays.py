@@ -197,6 +197,36 @@ def test_an_item_of_the_arrays_own_type_is_set():
     assert_alike(dynascope.compile(program)(FLOATS[0]), program(FLOATS[0]))
 
 
+def test_of_what_requires_grad_without_gradients():
+    """Where nothing is recorded eager takes its memory: inside `no_grad`, and in a custom function's forward pass."""
+    weight = torch.arange(3.0, requires_grad=True)
+
+    class Cubed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            array = x.numpy()
+            ctx.save_for_backward(torch.from_numpy(3 * array**2))
+            return torch.from_numpy(array**3)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * ctx.saved_tensors[0]
+
+    def program(x):
+        with torch.no_grad():
+            array = weight.numpy()
+        return Cubed.apply(x) + torch.from_numpy(array)
+
+    outcomes = []
+    for call in (dynascope.compile(program, fullgraph=True), program):
+        x = torch.arange(3.0, requires_grad=True)
+        result = call(x)
+        outcomes.append([result.detach(), *torch.autograd.grad(result.sum(), x)])
+    torch.testing.assert_close(*outcomes)
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        dynascope.compile(lambda x: x + torch.from_numpy(weight.numpy()))(X)
+
+
 @pytest.mark.expects("foreign-call")
 def test_what_has_no_counterpart_is_one_break():
     def program(x):

@@ -64,6 +64,49 @@ def test_values_and_gradients_are_eagers(name, device):
     assert [each.stride() for each in found] == [each.stride() for each in expected]
 
 
+def scaled_parts(z):
+    torch.view_as_real(z).mul_(2)
+    z.real.add_(1)
+    return z * 1j
+
+
+def assigned_parts(z):
+    made = z.clone()
+    made.real[0] = 5
+    made.imag = made.real * 2
+    return made, made.abs()
+
+
+def a_conjugates_part(z):
+    made = z.conj().clone()
+    made.imag.fill_(2.0)
+    return made.conj().imag, z.conj().real.mul_(3)
+
+
+def numbers_of_pairs(z):
+    pairs = torch.view_as_real(z.t().contiguous().t()).clone()
+    torch.view_as_complex(pairs).mul_(1j)
+    pairs[..., 0].zero_()
+    return pairs
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("program", [scaled_parts, assigned_parts, a_conjugates_part, numbers_of_pairs])
+def test_parts_are_written(program, trains, dynamic):
+    """What a real view of complex numbers is given they are given, in forward and backward passes."""
+    outcomes = []
+    for call in (dynascope.compile(program, dynamic=dynamic, fullgraph=True), program):
+        z = torch.arange(12.0).view(3, 4).mul(1 + 2j).requires_grad_(trains)
+        given = z * 1 if trains else z
+        results = call(given)
+        results = results if isinstance(results, tuple) else (results,)
+        wanted = [(torch.view_as_real(each.resolve_conj()) if each.is_complex() else each).square().sum() for each in results]
+        gradient = torch.autograd.grad(sum(wanted), z) if trains else ()
+        outcomes.append([given.detach(), *(each.detach().resolve_conj() for each in results), *gradient])
+    torch.testing.assert_close(*outcomes)
+
+
 def test_a_rotation_is_one_kernel(device):
     operands = [each.to(device) for each in PROGRAMS["a rotation"][1]]
     (graph,) = dynascope.explain(turned)(*operands).report.graphs

@@ -16,6 +16,7 @@ import torch
 
 from dynascope.grad.build import StepBuilder
 from dynascope.grad.decompose.pointwise import wide
+from dynascope.grad.metadata import overloads
 from dynascope.grad.numbers import number_of
 from dynascope.grad.tape import Value
 
@@ -25,15 +26,27 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 Tensors = Sequence[torch.Tensor]
 Store = Callable[["Recorder", torch.Tensor, Value, str], None]
+Rate = float | torch.Tensor
 
 
-def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
+def rules(store: Store) -> dict[Any, Callable[..., None]]:
+    """By operator, with a rate that is a number and one that a tensor holds."""
+    by_name = {
+        "_fused_adamw_": _adam("_fused_adamw_", True, store),
+        "_fused_adam_": _adam("_fused_adam_", False, store),
+        "_fused_sgd_": _sgd(store),
+        "_fused_adagrad_": _adagrad(store),
+    }
+    return {operator: rule for name, rule in by_name.items() for operator in overloads(name, f"{name}.tensor_lr")}
+
+
+def _adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
     def apply(
         recorder: Recorder, parameters: Tensors, gradients: Tensors, means: Tensors, squares: Tensors, largest: Tensors,
-        steps: Tensors, *, lr: float, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
+        steps: Tensors, *, lr: Rate, beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
         grad_scale: Any = None, found_inf: Any = None,
     ) -> None:  # fmt: skip
-        b, rate = recorder.builder, number_of(lr)
+        b, rate = recorder.builder, _rate(recorder, lr)
         put = _putting(recorder, store, name, found_inf)
 
         for at, tensor in enumerate(parameters):
@@ -41,7 +54,7 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
             parameter, gradient, mean, square = (b.convert(each, wide(each.dtype)) for each in given)
             gradient = _downhill(recorder, gradients[at], gradient, put, grad_scale, maximize)
             if weight_decay and decouples:
-                parameter = b.sub(parameter, b.mul(parameter, rate * weight_decay))
+                parameter = b.sub(parameter, _times(b, parameter, _times(b, rate, weight_decay)))
             elif weight_decay:
                 gradient = b.add(gradient, b.mul(parameter, weight_decay))
             mean = b.op(aten.lerp.Scalar, mean, gradient, 1 - beta1)
@@ -52,7 +65,7 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
                 seen = b.maximum(b.convert(before, wide(before.dtype)), square)
                 put(largest[at], before, seen)
             first, second = (_correction(b, beta, step) for beta in (beta1, beta2))
-            size = b.div(b.full([], rate, like=first), first)
+            size = b.div(_as_value(b, rate, first), first)
             spread = b.add(b.div(b.sqrt(seen), b.sqrt(second)), eps)
             put(tensor, given[0], b.sub(parameter, b.mul(b.div(mean, spread), size)))
             put(means[at], given[2], mean)
@@ -61,14 +74,14 @@ def adam(name: str, decouples: bool, store: Store) -> Callable[..., None]:
     return apply
 
 
-def sgd(store: Store) -> Callable[..., None]:
+def _sgd(store: Store) -> Callable[..., None]:
     """ATen's native/cuda/FusedSgdKernel.cu: the first step fills the buffers of momentum, whatever they hold."""
 
     def apply(
         recorder: Recorder, parameters: Tensors, gradients: Tensors, buffers: Tensors, *, weight_decay: float, momentum: float,
-        lr: float, dampening: float, nesterov: bool, maximize: bool, is_first_step: bool, grad_scale: Any = None, found_inf: Any = None,
+        lr: Rate, dampening: float, nesterov: bool, maximize: bool, is_first_step: bool, grad_scale: Any = None, found_inf: Any = None,
     ) -> None:  # fmt: skip
-        b, rate = recorder.builder, number_of(lr)
+        b, rate = recorder.builder, _rate(recorder, lr)
         put = _putting(recorder, store, "_fused_sgd_", found_inf)
         for at, tensor in enumerate(parameters):
             given = recorder.values([tensor, gradients[at]])
@@ -84,19 +97,19 @@ def sgd(store: Store) -> Callable[..., None]:
                     moved = b.add(kept, b.mul(gradient, 1 - dampening))
                 put(buffers[at], before, moved)
                 gradient = b.add(gradient, b.mul(moved, momentum)) if nesterov else moved
-            put(tensor, given[0], b.sub(parameter, b.mul(gradient, rate)))
+            put(tensor, given[0], b.sub(parameter, _times(b, gradient, rate)))
 
     return apply
 
 
-def adagrad(store: Store) -> Callable[..., None]:
+def _adagrad(store: Store) -> Callable[..., None]:
     """ATen's native/cpu/FusedAdagradKernel.cpp: the rate of a step follows from how many were made, in float64."""
 
     def apply(
-        recorder: Recorder, parameters: Tensors, gradients: Tensors, sums: Tensors, steps: Tensors, *, lr: float, lr_decay: float,
+        recorder: Recorder, parameters: Tensors, gradients: Tensors, sums: Tensors, steps: Tensors, *, lr: Rate, lr_decay: float,
         weight_decay: float, eps: float, maximize: bool, grad_scale: Any = None, found_inf: Any = None,
     ) -> None:  # fmt: skip
-        b, rate = recorder.builder, number_of(lr)
+        b, rate = recorder.builder, _rate(recorder, lr)
         put = _putting(recorder, store, "_fused_adagrad_", found_inf)
         for at, tensor in enumerate(parameters):
             step, *given = recorder.values([steps[at], tensor, gradients[at], sums[at]])
@@ -106,7 +119,7 @@ def adagrad(store: Store) -> Callable[..., None]:
                 gradient = b.add(gradient, b.mul(parameter, weight_decay))
             total = b.add(total, b.mul(gradient, gradient))
             slower = b.add(b.mul(b.sub(b.convert(step, torch.float64), 1.0), lr_decay), 1.0)
-            size = b.convert(b.div(b.full([], rate, like=slower), slower), parameter.dtype)
+            size = b.convert(b.div(_as_value(b, rate, slower), slower), parameter.dtype)
             put(tensor, given[0], b.sub(parameter, b.div(b.mul(gradient, size), b.add(b.sqrt(total), eps))))
             put(sums[at], given[2], total)
 
@@ -136,6 +149,24 @@ def _downhill(recorder: Recorder, target: torch.Tensor, gradient: Value, put: Pu
         before, gradient = gradient, b.div(gradient, b.convert(recorder.value(grad_scale), gradient.dtype))
         put(target, before, gradient)
     return b.neg(gradient) if maximize else gradient
+
+
+def _rate(recorder: Recorder, lr: Rate) -> Any:
+    """A number, or in float64 what a tensor holds."""
+    if isinstance(lr, torch.Tensor):
+        return recorder.builder.convert(recorder.value(lr), torch.float64)
+    return number_of(lr)
+
+
+def _as_value(b: StepBuilder, rate: Any, like: Value) -> Value:
+    return rate if isinstance(rate, Value) else b.full([], rate, like=like)
+
+
+def _times(b: StepBuilder, factor: Any, rate: Any) -> Any:
+    """Their product, in the type of the first where it is a value."""
+    if not isinstance(factor, Value):
+        return factor * rate
+    return b.mul(factor, b.convert(rate, factor.dtype) if isinstance(rate, Value) else rate)
 
 
 def _correction(b: StepBuilder, beta: float, step: Value) -> Value:

@@ -169,10 +169,7 @@ MUTATIONS: dict[Any, Callable[..., Any]] = {
     aten.squeeze_.default: _restride(aten.squeeze.default),
     aten.squeeze_.dim: _restride(aten.squeeze.dim),
     aten.squeeze_.dims: _restride(aten.squeeze.dims),
-    aten._fused_adamw_.default: fused_optimizers.adam("_fused_adamw_", True, store),
-    aten._fused_adam_.default: fused_optimizers.adam("_fused_adam_", False, store),
-    aten._fused_sgd_.default: fused_optimizers.sgd(store),
-    aten._fused_adagrad_.default: fused_optimizers.adagrad(store),
+    **fused_optimizers.rules(store),
     aten._amp_foreach_non_finite_check_and_unscale_.default: loss_scaling.unscale(store),
     aten._amp_update_scale_.default: loss_scaling.update_scale(store),
 }

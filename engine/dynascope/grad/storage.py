@@ -171,10 +171,24 @@ class Memory:
         """What it is cut out of, and how."""
         known = cell.recipes.get(geometry)
         if known is None:
-            geometries = self.observe((geometry[:3], cell.root[:3]))
-            known = cell.root, ViewRecipe.strided(*geometries[0], geometries[1])
+            parent = self._read_alike(cell, geometry)
+            geometries = self.observe((geometry[:3], parent[:3]))
+            known = parent, ViewRecipe.strided(*geometries[0], geometries[1])
             cell.recipes[geometry] = known
         return known
+
+    @staticmethod
+    def _read_alike(cell: Cell, geometry: Geometry) -> Geometry:
+        """The storage's first tensor, or its parts where it has complex numbers and the geometry has not: what elements are counted in, and
+        read as, is the same in both."""
+        root = sizes, strides, offset, dtype, changed, apart = cell.root
+        if (geometry[3], geometry[4]) == (dtype, changed):
+            return root
+        if dtype.is_complex and geometry[3:5] == (dtype.to_real(), (False, False)) == (dtype.to_real(), changed):
+            parts = (*sizes, 2), (*(2 * stride for stride in strides), 1), 2 * offset, geometry[3], changed, apart
+            cell.recipes.setdefault(parts, (root, ViewRecipe(torch.ops.aten.view_as_real.default)))
+            return parts
+        raise DifferentiationRefused(UnsupportedMutation("as_strided", f"elements of {dtype} are read as others"))
 
     @staticmethod
     def _late_roots(cell: Cell, geometry: Geometry, *recipes: ViewRecipe) -> frozenset[str]:

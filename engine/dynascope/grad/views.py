@@ -400,7 +400,15 @@ def _put_back_dtype(builder: Builder, source: Value, value: Value, *_: Any) -> V
     return builder.write_view(aten.view.dtype, value, (source.dtype,), fresh(source.sizes, source.dtype, source.device))
 
 
+def _put_back_parts(builder: Builder, source: Value, value: Value) -> Value:
+    if not (is_constant(value.strides[-1], 1) and all(is_constant(stride % 2, 0) for stride in value.strides[:-1])):
+        value = builder.op(aten.clone.default, value, memory_format=torch.contiguous_format)
+    return apply_view(builder, aten.view_as_complex.default, value, ())
+
+
 SCATTER: dict[Any, Callable[..., Value | None]] = {
+    aten.view_as_real.default: _put_back_parts,
+    aten.view_as_complex.default: lambda builder, source, value: _parts_of_complexes(builder, value),
     aten._conj.default: lambda builder, source, value: _conjugated(builder, value),
     aten._neg_view.default: lambda builder, source, value: _negated(builder, value),
     aten.view.default: _put_back_reshaped,

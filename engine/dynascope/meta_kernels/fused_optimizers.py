@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-NAMES = ("_fused_sgd_", "_fused_adagrad_")
+FUSED = ("_fused_sgd_", "_fused_adagrad_", "_fused_adam_", "_fused_adamw_")
+NAMES = (*FUSED, *(f"{name}.tensor_lr" for name in FUSED))
 LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
 
 
@@ -18,6 +19,6 @@ def _nothing(*arguments: Any, **keywords: Any) -> None:
 
 
 for _name in NAMES:
-    _has_one = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta")
-    if hasattr(torch.ops.aten, _name) and not _has_one:
+    _is_there = torch._C._dispatch_has_kernel(f"aten::{_name}")
+    if _is_there and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
         LIBRARY.impl(_name, _nothing)

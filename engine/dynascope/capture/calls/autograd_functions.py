@@ -12,6 +12,7 @@ with its own backward pass, and what is computed under `no_grad` is detached (`U
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,6 +24,7 @@ from torch import fx
 
 from dynascope.autograd_functions import CustomFunction, NameRead, OwnBackward, Place
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
+from dynascope.capture.calls.python import bind
 from dynascope.capture.calls.registry import class_method_meaning, meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.earlier import Earlier
@@ -36,6 +38,7 @@ from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
     ConstantValue,
+    FunctionValue,
     InstanceValue,
     NotConstant,
     SymbolicNumber,
@@ -91,10 +94,24 @@ _OF_AUTOGRAD = frozenset(
 @class_method_meaning(torch.autograd.Function, "apply")
 def apply(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     cls = machine.realize(arguments[0])
+    if isinstance(cls, ConstantValue) and cls.value.setup_context is not OWN_SETUP:
+        arguments, keywords = [cls, *bound(machine, cls, arguments[1:], keywords)], {}
     given = [machine.realize(argument) for argument in arguments[1:]]
     if keywords or not isinstance(cls, ConstantValue):
         raise Break(ForeignCall("apply", "its arguments are given by name"))
     return Call(machine, cls, given).run()
+
+
+def bound(machine: Machine, cls: ConstantValue, arguments: Arguments, keywords: Keywords) -> Arguments:
+    """What `forward` is called with, and `setup_context` is told of: defaults too, and what is given by name in its place."""
+    function = machine.realize(attributes.get_now(machine, cls, "forward"))
+    if not isinstance(function, FunctionValue):
+        return arguments
+    if function.code.co_kwonlyargcount or function.code.co_flags & inspect.CO_VARKEYWORDS:
+        raise Break(ForeignCall("apply", "its arguments are given by name"))
+    slots = bind(machine, function, arguments, keywords)
+    names = function.code.co_varnames[: function.code.co_argcount]
+    return [*(slots[name] for name in names), *arguments[len(names) :]]
 
 
 class Call:

@@ -3,6 +3,7 @@
     out[inside] = scale * x[inside]      `masked_scatter`: how many are inside is one number, u0, and the values are of u0 rows
     embeds[ids == image] = features      `masked_scatter`, after a check that as many are chosen as there are features
     out[ids == end] = self.embedding     `where`: the same row for all of them, whose gradient is a sum
+    scale[scale > 5] = 5.0               `masked_fill`, where the mask is one truth value
 
 As `index_put` its gradient would be `gradient[mask]`, of which no number says that it is u0. Where the values could be others
 (of another mask, of another type) it stays what it was.
@@ -29,10 +30,12 @@ def is_written(machine: Machine, tensor: TensorValue, mask: Value, values: Value
     from dynascope.capture.calls.tensors import apply_function, apply_method
 
     mask, values = machine.realize(mask), machine.realize(values)
-    if not isinstance(mask, TensorValue) or not isinstance(values, TensorValue) or mask.example.dtype != torch.bool:
+    if not isinstance(mask, TensorValue) or mask.example.dtype != torch.bool:
         return False
     chosen = mask.example
-    if not chosen.dim() or tensor.example.shape[: chosen.dim()] != chosen.shape or not needs_gradient(values):
+    if not chosen.dim():
+        return is_filled(machine, tensor, mask, values)
+    if not isinstance(values, TensorValue) or tensor.example.shape[: chosen.dim()] != chosen.shape or not needs_gradient(values):
         return False
     if not are_alike(tensor, values) or mask.device != tensor.device:
         return False
@@ -53,6 +56,20 @@ def is_written(machine: Machine, tensor: TensorValue, mask: Value, values: Value
     return True
 
 
+def is_filled(machine: Machine, tensor: TensorValue, mask: TensorValue, value: Value) -> bool:
+    """Where one truth value says whether all of the tensor is written: with a number."""
+    from dynascope.capture.calls.tensors import apply_method
+
+    if isinstance(value, TensorValue):
+        is_number = not value.example.dim() and are_alike(tensor, value)
+    else:
+        kinds = (bool, int, float) if tensor.example.is_floating_point() else (bool, int)
+        is_number = isinstance(value, ConstantValue) and type(value.value) in kinds and has_places_of_its_own(tensor)
+    if is_number and mask.device == tensor.device:
+        apply_method(machine, torch.Tensor.masked_fill_, [tensor, mask, value], {})
+    return is_number and mask.device == tensor.device
+
+
 def makes_sure(machine: Machine, mask: TensorValue, count: int | Size) -> bool:
     """Whether the graph may check how many the mask chooses. Eager raises where there are others."""
     from dynascope.capture.calls.tensors import apply_function, apply_method
@@ -67,9 +84,13 @@ def makes_sure(machine: Machine, mask: TensorValue, count: int | Size) -> bool:
 def are_alike(tensor: TensorValue, values: TensorValue) -> bool:
     """Whether other operators take them as `index_put` does: of one type, and no two elements in one place."""
     one, other = tensor.example, values.example
-    is_spread = all(step or size < 2 for size, step in zip(one.shape, one.stride(), strict=True))
     is_apart = one.untyped_storage()._cdata != other.untyped_storage()._cdata
-    return one.dtype == other.dtype and tensor.device == values.device and is_spread and is_apart
+    return one.dtype == other.dtype and tensor.device == values.device and has_places_of_its_own(tensor) and is_apart
+
+
+def has_places_of_its_own(tensor: TensorValue) -> bool:
+    """Whether no dimension repeats its elements."""
+    return all(step or size < 2 for size, step in zip(tensor.example.shape, tensor.example.stride(), strict=True))
 
 
 def is_spread_over(machine: Machine, values: TensorValue, sizes: Sequence[int | Size]) -> bool:

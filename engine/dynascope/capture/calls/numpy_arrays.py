@@ -58,7 +58,7 @@ def of_tensor(machine: Machine, value: Value) -> ArrayValue:
     tensor = machine.realize(value)
     if not isinstance(tensor, TensorValue) or tensor.device != CPU or tensor.example.dtype not in HELD:
         raise foreign(machine, "an array of it cannot be part of a graph")
-    if tensor.example.requires_grad or tensor.example.is_conj() or tensor.example.is_neg():
+    if tensor.example.is_conj() or tensor.example.is_neg() or (torch.is_grad_enabled() and tensor.example.requires_grad):
         raise Break(TorchCallFails(machine.expression(), "Can't call numpy() on Tensor that requires grad"))
     # What NumPy writes autograd does not count.
     return ArrayValue(tensor_data.counting_alone(machine, apply_method(machine, torch.Tensor.detach, [tensor], {})))

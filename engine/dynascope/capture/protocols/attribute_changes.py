@@ -85,6 +85,9 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     if isinstance(value, TensorValue) and name == gradient_requirements.NAME:
         gradient_requirements.assign(machine, value, item)
         return None
+    if isinstance(value, TensorValue) and name in ("real", "imag") and isinstance(machine.realize(item), TensorValue):
+        machine.call_now(get(machine, machine.finish(get(machine, value, name)), "copy_"), [item], {})
+        return None
     if isinstance(value, TensorValue):
         attributes_of_tensors.put(machine, value, name, item)
         return None
