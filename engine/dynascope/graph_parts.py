@@ -23,12 +23,12 @@ from torch import fx
 from dynascope.autograd_functions import CustomFunction, gradients
 from dynascope.capture.histories import storage_of
 from dynascope.capture.raising import may_raise
+from dynascope.capture.random_nodes import draws_numbers
 from dynascope.dataclass import dataclass
 from dynascope.grad.tape import numbers_at
 from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.part_states import State, change, sets_state, states_of
-from dynascope.repeatable import draws_numbers
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
 from dynascope.sizes.expression import of_root, text
 from dynascope.sizes.relations import COMPARISONS

@@ -12,7 +12,6 @@ marked and passes too (`plan.error_passes`).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,28 +19,13 @@ import torch
 from torch import fx
 from torch._C import _autograd
 
-from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import CapturedGraph
 from dynascope.capture.calls.libraries import own_operators
 from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.library_checks import CHECKED
 from dynascope.capture.plan import PASSES
 from dynascope.capture.raising import may_raise, operator_name, refused_by_real_tensors_only
-
-DRAWS = (
-    "rand",
-    "dropout",
-    "bernoulli",
-    "normal",
-    "multinomial",
-    "uniform",
-    "exponential",
-    "geometric",
-    "cauchy",
-    "poisson",
-)
-DRAWS += ("gumbel", "rrelu", "attention", "binomial", "gamma", "dirichlet")
-"""Parts of the names of operators that draw random numbers."""
+from dynascope.capture.random_nodes import draws_numbers
 
 
 def repeatable(
@@ -97,21 +81,6 @@ def records_writes(nodes: list[fx.Node]) -> bool:
         elif enabled and (name.endswith("_") or name != operator_name(node) or "out" in node.kwargs):
             return True
     return False
-
-
-def draws_numbers(node: fx.Node) -> bool:
-    if node.op not in ("call_function", "call_method"):
-        return False
-    if isinstance(node.target, HostDraw):
-        return True
-    if isinstance(node.target, HOLDS_GRAPH):
-        return any(map(draws_numbers, node.target.forward.graph.nodes))
-    return isinstance(node.target, torch._ops.OpOverload) or _is_draw(operator_name(node))
-
-
-@functools.cache
-def _is_draw(name: str) -> bool:
-    return any(part in name for part in DRAWS)
 
 
 def marked_if_written(function: Callable[..., Any], written: tuple[int, ...]) -> Callable[..., Any]:

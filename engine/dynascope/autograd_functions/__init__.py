@@ -14,11 +14,12 @@ from dynascope.autograd_functions.reached_hooks import (
     register_on_function_before,
     register_where_reached,
 )
+from dynascope.autograd_functions.repetitions import Scanned
 from dynascope.autograd_functions.standing_at import Place
 from dynascope.autograd_functions.transforms import Transformed
 from dynascope.autograd_functions.written import Written
 
-HOLDS_GRAPH = (CustomFunction, Transformed)
+HOLDS_GRAPH = (CustomFunction, Transformed, Scanned)
 """Targets of nodes that hold a graph, `forward`, which runs when they are called."""
 __all__ = [
     "HOLDS_GRAPH",
@@ -26,6 +27,7 @@ __all__ = [
     "NameRead",
     "OwnBackward",
     "Place",
+    "Scanned",
     "Transformed",
     "Written",
     "gradients",

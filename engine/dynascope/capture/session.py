@@ -67,6 +67,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     profiling,
     quantiles,
     recurrent,
+    repetitions,
     scattered_parts,
     short_time_fourier,
     torch_checks,

@@ -17,8 +17,8 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from dynascope.capture.random_nodes import draws_numbers
 from dynascope.dataclass import dataclass
-from dynascope.repeatable import draws_numbers
 
 LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 TO_LOW = frozenset({"float", "half", "bfloat16", "type_as"})

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dynascope.autograd_functions import CustomFunction, Transformed
+from dynascope.autograd_functions import CustomFunction, Scanned, Transformed
 from dynascope.grad.inputs import InputFacts
 from dynascope.grad.numbers import number_of, symbol
 from dynascope.grad.reasons import (
@@ -153,6 +153,8 @@ def _call(node: fx.Node, arguments: tuple, keywords: dict[str, Any], recorder: R
         return getattr(arguments[0], node.target)(*arguments[1:], **keywords)
     if isinstance(node.target, CustomFunction):
         return node.target.applied(lambda graph, inputs: _run_pass(node.target, graph, inputs, recorder), arguments)
+    if isinstance(node.target, Scanned):
+        return node.target.applied(lambda graph, inputs: _run_inside(graph, inputs, recorder), arguments)
     if isinstance(node.target, Transformed):
         with without_saved_tensors_hooks():  # transforms take none
             return node.target(*arguments)
@@ -167,7 +169,7 @@ def _run_pass(custom: CustomFunction, graph: fx.GraphModule, inputs: Sequence[An
 
 
 def _run_inside(graph: fx.GraphModule, inputs: Sequence[Any], recorder: Recorder) -> Any:
-    """A pass of a custom function."""
+    """A pass of a custom function, or a step of a scan."""
     before, recorder.says_its_places = recorder.says_its_places, True
     try:
         return run(graph, list(inputs), recorder)

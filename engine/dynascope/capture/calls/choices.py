@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class Branch(Body):
     """A function that runs, or does not."""
 
+    place = "torch"
+
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, "cond")
         self.result: Value

@@ -57,6 +57,8 @@ def _row_of_none(tensor: torch.Tensor, dim: int, _: int) -> torch.Tensor:
 class Body:
     """A function that a transform is applied to, on its way to being a graph."""
 
+    place = "torch.func"
+
     def __init__(self, machine: Machine, name: str) -> None:
         self.machine, self.name = machine, name
         self.start = next(iter(reversed(machine.graph.graph.nodes)), None)
@@ -66,7 +68,7 @@ class Body:
         self.nodes: list[fx.Node] = []
 
     def cannot(self, why: str) -> Break:
-        return Break(ForeignCall(f"torch.func.{self.name}", why))
+        return Break(ForeignCall(f"{self.place}.{self.name}", why))
 
     # Arguments
 
