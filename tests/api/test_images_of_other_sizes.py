@@ -127,3 +127,15 @@ def test_what_lies_with_its_channels_last_is_read_by_kernels_of_the_next_part():
     assert not {"aten::layer_norm", "aten::native_layer_norm", "aten::mean"} & {
         event.key for event in profiled.key_averages()
     }
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_factor_that_torch_takes_as_a_number_alone(dynamic):
+    """Where it varies each value is a case of its own, with kernels: `interpolate` takes no symbol for it."""
+    layer = nn.Sequential(nn.Upsample(scale_factor=2.0, mode="bilinear"), nn.ReLU())
+    compiled = dynascope.compile(layer, dynamic=dynamic)
+    for size in (4, 5, 8):
+        for factor in (2.0, 1.5):
+            layer[0].scale_factor = factor
+            image = torch.randn(2, 3, size, size)
+            torch.testing.assert_close(compiled(image), layer(image))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload, OpOverloadPacket
 
 from dynascope.autograd_functions import CustomFunction, Scanned, Transformed
 from dynascope.grad.inputs import InputFacts
@@ -25,11 +26,12 @@ from dynascope.grad.reasons import (
     VaryingNumberNeeded,
 )
 from dynascope.grad.record import Recorder, comes_down_itself
-from dynascope.grad.tape import Origin
+from dynascope.grad.tape import Origin, names_of
 from dynascope.grad.torch_rules import RULES
 from dynascope.grad.written_forms import WrittenForm
 from dynascope.meta_kernels import autocast
 from dynascope.meta_kernels.quiet_torch import without_saved_tensors_hooks
+from dynascope.report.reason import Reason
 from dynascope.sizes import Size
 
 
@@ -132,8 +134,16 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder,
         raise DifferentiationRefused(_named(refused.reason, name), node.name) from refused
     except Exception as error:
         cause = refusal_within(error)
-        reason = cause.reason if cause else OperatorFailed(name, f"{type(error).__name__}: {error}")
+        reason = cause.reason if cause else _failed(node, name, load, error)
         raise DifferentiationRefused(_named(reason, name), node.name) from error
+
+
+def _failed(node: fx.Node, name: str, load: Callable[[fx.Node], Any], error: Exception) -> Reason:
+    """Some of torch's functions take no symbol for a number (`interpolate(x, scale_factor=[s])`), and say that it has the wrong type."""
+    needed = names_of(found for found in map(number_of, map(load, node.all_input_nodes)) if isinstance(found, Size))
+    if needed and not isinstance(node.target, (OpOverload, OpOverloadPacket)):
+        return VaryingNumberNeeded(name, needed)
+    return OperatorFailed(name, f"{type(error).__name__}: {error}")
 
 
 def _writes(out: Any, recorder: Recorder) -> list[int]:
