@@ -39,6 +39,14 @@ def again(x, w, inside):
     return out
 
 
+def then_not_a_number(x, w, inside):
+    """Not a number is the same at all sizes, though it equals nothing."""
+    out = w.clone()
+    out[inside] = w[inside] * 2
+    out[x <= -1] = float("nan")
+    return out.nan_to_num(7.0)
+
+
 def of_another_type(x, w, inside):
     out = torch.zeros_like(x, dtype=torch.float64)
     out[inside] = (w[inside][:, 0] * x[inside]).double()
@@ -51,7 +59,7 @@ def through_a_view(x, w, inside):
     return out
 
 
-PROGRAMS = [product, rows, both_ways, again, of_another_type, through_a_view]
+PROGRAMS = [product, rows, both_ways, again, then_not_a_number, of_another_type, through_a_view]
 
 
 def differentiated(function, x, w, inside):

@@ -49,6 +49,13 @@ def test_distributions_are_one_graph(function, backend, device):
         assert [each.requires_grad for each in found] == [each.requires_grad for each in expected]
 
 
+def test_a_check_that_names_what_is_wrong_before_it_raises():
+    compiled = dynascope.compile(lambda p: distributions.Geometric(p).log_prob(torch.tensor(2.0)), fullgraph=True)
+    torch.testing.assert_close(compiled(torch.tensor([0.3, 0.4])), distributions.Geometric(torch.tensor([0.3, 0.4])).log_prob(torch.tensor(2.0)))
+    with pytest.raises(ValueError, match="found invalid values"):
+        compiled(torch.tensor([-0.3, 0.4]))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("wrong", [dict(scale=-1.0), dict(at=7)])

@@ -107,12 +107,12 @@ def catches(frame: Frame) -> bool:
 
 
 def leads_to_raise(instructions: Sequence[Instruction], start: int) -> bool:
-    """Whether all that happens from here on is that something is put together and raised."""
+    """Whether all that happens from here on is that something is put together, by names of its own too, and raised."""
     for instruction in instructions[start : start + FAR]:
         operation = instruction.operation
         if operation == "RAISE_VARARGS":
             return True
-        if instruction.target is not None or operation.startswith(ENDS_OTHERWISE):
+        if instruction.target is not None or (operation.startswith(ENDS_OTHERWISE) and operation != "STORE_FAST"):
             return False
     return False
 

@@ -203,18 +203,24 @@ def _numbers(data: Any) -> Observation:
 def _collect(data: Any, found: list[int | float | complex]) -> None:
     kind = type(data)
     if kind in _NUMBERS:
-        found.append(data)
+        found.append(data if data == data else _same_nan(data))
     elif kind in _SEQUENCES or isinstance(data, (list, tuple)):
         for item in data:
             kind = type(item)
             if kind in _NUMBERS:
-                found.append(item)
+                found.append(item if item == item else _same_nan(item))
             elif kind not in _OTHERS:
                 _collect(item, found)
     elif kind is dict and data:
         _collect(tuple(data.values()), found)
 
 
+def _same_nan(number: Any) -> Any:
+    """One object wherever it comes up: what is not a number equals nothing, and is the same in all worlds."""
+    return math.nan if type(number) is float else _NAN_OF_COMPLEXES.setdefault(repr(number), number)
+
+
+_NAN_OF_COMPLEXES: dict[str, complex] = {}
 _FIXED = {bool, complex}
 _NUMBERS = {int, float, *_FIXED}
 _OTHERS = (PLAIN | {torch.Tensor}) - _NUMBERS

@@ -1,15 +1,17 @@
-"""Meta kernels of operators that draw samples element by element, which torch gives none.
+"""Meta kernels of operators that draw samples element by element, and of the samples' gradients, which torch gives none.
 
-    torch._sample_dirichlet(alpha)     of a meta tensor: one of its sizes and type, contiguous
+    torch._sample_dirichlet(alpha)                 of a meta tensor: one of its sizes and type, contiguous
+    aten._standard_gamma_grad(alpha, sample)       of meta tensors: one that lies as their sum does
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import torch
 
-NAMES = ("_sample_dirichlet", "binomial")
 LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
 
 
@@ -18,7 +20,20 @@ def _as_the_first(first: torch.Tensor, *others: Any, **keywords: Any) -> torch.T
     return torch.empty(first.shape, dtype=first.dtype, device=first.device)
 
 
-for _name in NAMES:
-    _has_one = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta")
-    if hasattr(torch.ops.aten, _name) and not _has_one:
-        LIBRARY.impl(_name, _as_the_first)
+def _as_their_sum(*operands: torch.Tensor) -> torch.Tensor:
+    """Eager's kernels go over all operands at once, as those of arithmetic do, but take one type alone."""
+    if len({each.dtype for each in operands}) > 1:
+        raise RuntimeError(f"Found dtype {operands[-1].dtype} but expected {operands[0].dtype}")
+    return functools.reduce(operator.add, operands)
+
+
+KERNELS = {
+    "_sample_dirichlet": _as_the_first,
+    "binomial": _as_the_first,
+    "_standard_gamma_grad": _as_their_sum,
+    "_dirichlet_grad": _as_their_sum,
+}
+
+for _name, _kernel in KERNELS.items():
+    if hasattr(torch.ops.aten, _name) and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
+        LIBRARY.impl(_name, _kernel)
