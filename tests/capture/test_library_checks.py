@@ -50,8 +50,11 @@ def test_distributions_are_one_graph(function, backend, device):
 
 
 def test_a_check_that_names_what_is_wrong_before_it_raises():
-    compiled = dynascope.compile(lambda p: distributions.Geometric(p).log_prob(torch.tensor(2.0)), fullgraph=True)
-    torch.testing.assert_close(compiled(torch.tensor([0.3, 0.4])), distributions.Geometric(torch.tensor([0.3, 0.4])).log_prob(torch.tensor(2.0)))
+    def likelihood_of_two(p):
+        return distributions.Geometric(p).log_prob(torch.tensor(2.0))
+
+    compiled, p = dynascope.compile(likelihood_of_two, fullgraph=True), torch.tensor([0.3, 0.4])
+    torch.testing.assert_close(compiled(p), likelihood_of_two(p))
     with pytest.raises(ValueError, match="found invalid values"):
         compiled(torch.tensor([-0.3, 0.4]))
 
