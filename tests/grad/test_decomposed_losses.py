@@ -77,3 +77,12 @@ def test_of_halves_too_an_operator_may_stay_the_librarys():
     x, y = X.bfloat16(), Y.bfloat16()
     for ours, wanted in zip(seen(dynascope.compile(losses_without_a_bound), x, y), seen(losses_without_a_bound, x, y), strict=True):
         torch.testing.assert_close(ours, wanted)
+
+
+def test_where_two_operands_lie_differently_the_first_says_how_losses_lie():
+    x, y = torch.linspace(-1, 1, 20).view(4, 5).t(), torch.linspace(1, -1, 20).view(5, 4)
+    function = lambda x, y: F.soft_margin_loss(x, y, reduction="none")  # noqa: E731
+    for operands in ((x, y), (y, x)):
+        ours, wanted = dynascope.compile(function)(*operands), function(*operands)
+        torch.testing.assert_close(ours, wanted)
+        assert ours.stride() == wanted.stride()

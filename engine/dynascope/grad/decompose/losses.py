@@ -119,7 +119,7 @@ def binary_cross_entropy_with_logits(
 def soft_margin_loss(b: B, x: Value, target: Value, reduction: int = 1) -> Any:
     if x.dtype != target.dtype:
         return NotImplemented
-    return reduce_loss(b, b.log1p(b.exp(b.mul(b.neg(target), x))), reduction)
+    return reduce_loss(b, b.log1p(b.exp(b.mul(b.neg(x), target))), reduction)
 
 
 @decomposes(aten.soft_margin_loss_backward.default)
