@@ -328,7 +328,7 @@ def _compile_function(target: Callable, options: Options, asked_at: AskedAt = ca
         return types.MethodType(_compile(target.__func__, options, asked_at), owner)
     if isinstance(target, functools.partial) and type(target).__call__ is functools.partial.__call__:
         return _compile_partial(target, options)
-    if not isinstance(target, types.FunctionType):
+    if not isinstance(target, types.FunctionType) or _stands_for_others(target):
         return _compile_callable(target, options)
     if _is_kept_out(target):
         return target
@@ -420,8 +420,17 @@ def _compile_class(cls: type, options: Options, asked_at: AskedAt) -> type:
     return cls
 
 
+def _stands_for_others(function: types.FunctionType) -> bool:
+    """Whether a call of it is read as something else than its own code (`torch.compile(flex_attention)`)."""
+    from dynascope.capture.calls.registry import MEANINGS, learn_imported
+
+    learn_imported()
+    return function in MEANINGS
+
+
 def _compile_callable(target: Any, options: Options) -> Callable:
-    """An object with a Python `__call__`; a C function has no bytecode, so there is nothing of it to compile."""
+    """An object with a Python `__call__`; a C function has no bytecode, so there is nothing of it to compile, nor is the code of a function
+    that capture has another meaning of."""
     if not callable(target):
         raise TypeError(f"compile takes a function, a method or an nn.Module, not {target!r}")
     call = uncompiled_target(getattr(type(target), "__call__", None))  # noqa: B004 (its code is wanted)
@@ -431,6 +440,9 @@ def _compile_callable(target: Any, options: Options) -> Callable:
     def call_builtin(*args, **kwargs):
         return target(*args, **kwargs)
 
+    if isinstance(target, types.FunctionType):  # a report shows where it is written
+        place = {"co_filename": target.__code__.co_filename, "co_firstlineno": target.__code__.co_firstlineno}
+        call_builtin.__code__ = call_builtin.__code__.replace(**place)
     return _compile_function(functools.update_wrapper(call_builtin, target, updated=()), options)
 
 

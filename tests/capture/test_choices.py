@@ -62,17 +62,3 @@ def test_what_hangs_on_the_condition_is_left_to_torch():
 
     with pytest.raises(RuntimeError):  # torch refuses it, in words of its compiler
         dynascope.compile(function)(X + 1)
-
-
-def test_attention_with_a_function_is_one_break():
-    from torch.nn.attention.flex_attention import flex_attention
-
-    queries = torch.randn(1, 2, 16, 8)
-
-    def program(x):
-        return flex_attention(queries * 2, queries, queries, score_mod=lambda s, b, h, i, j: s + (i - j)) + x.sum()
-
-    with dynascope.expected("foreign-value", "foreign-call", required=False) as met:
-        call = dynascope.compile(program)
-        torch.testing.assert_close(call(X), program(X))
-    assert len(met.happened) == 1

@@ -152,6 +152,8 @@ class Machine:
         """The encoder's frame that asked whether it may leave out the ends of rows (`calls/nested_masks.py`)."""
         self.has_rows = False
         """Whether there are such rows now."""
+        self.places_are_indices = False
+        """Whether a tensor of one place, as a subscript, indexes (`calls/flex_attention.py`); elsewhere torch reads the number for it."""
         self.said_it_compiles = False
         """Whether the program asked, and went the way that is meant for compilers."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []

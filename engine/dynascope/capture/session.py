@@ -79,6 +79,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
 )
 from dynascope.capture.calls.allowed_in_graph import is_allowed
 from dynascope.capture.calls.generators import closes_quietly
+from dynascope.capture.calls.registry import learn_imported
 from dynascope.capture.effects import Effects, effects_of
 from dynascope.capture.exits import (
     BreakExit,
@@ -305,6 +306,7 @@ def refusal_of(region: CodeRegion) -> Refused | None:
 class Session:
     def __init__(self, region: CodeRegion, values: FrameValues, options: CaptureOptions) -> None:
         self.region, self.options = region, options
+        learn_imported()
         self.machine = Machine(values, options)
         self.earlier: Sequence[int] = ()
         self.leaves_generator = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import builtins
+import importlib
 import math
 import operator
 import pathlib
@@ -33,6 +34,15 @@ CONSTRUCTORS: dict[type, Meaning] = {}
 
 # What calling an instance of this class does, given the object (of a constant) or its value (of others).
 CALLABLE_OBJECTS: dict[type, Callable[[Any, Any, list, dict], Any]] = {}
+
+
+# Modules that a program may import for itself, and where what their functions mean is said.
+IMPORTED_LATER = {"torch.nn.attention.flex_attention": "dynascope.capture.calls.flex_attention"}
+
+
+def learn_imported() -> None:
+    for name in [name for name in IMPORTED_LATER if name in sys.modules]:
+        importlib.import_module(IMPORTED_LATER.pop(name))
 
 
 def object_meaning(*classes: type) -> Callable[[Any], Any]:

@@ -65,6 +65,11 @@ def get(machine: Machine, container: Value, key: Value) -> Any:
         from dynascope.capture.calls.late_numbers import with_tensors_for_places
         from dynascope.capture.calls.tensors import apply_function
 
+        if machine.places_are_indices:
+            from dynascope.capture.calls.flex_attention import indexed
+
+            if (found := indexed(machine, container, key)) is not None:
+                return found
         key = with_tensors_for_places(machine, container, machine.realize(key))
         return apply_function(machine, operator.getitem, [container, key], {})
     if isinstance(container, ArrayValue):
