@@ -3,7 +3,7 @@
 import dynascope
 import pytest
 import torch
-from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, create_mask, flex_attention
 
 torch.manual_seed(0)
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -78,6 +78,42 @@ def test_one_graph_with_torchs_results(case, transposed, device):
         found, expected = compiled(q, k, v), flex_attention(q, k, v, block_mask=mask, **options) * 2
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
         assert found.stride() == expected.stride()
+
+
+MASKS = {
+    "row >= column": (lambda b, h, i, j: i >= j, True),
+    "column <= row": (lambda b, h, i, j: j <= i, True),
+    "row <= column": (lambda b, h, i, j: i <= j, False),
+    "head >= column": (lambda b, h, i, j: h >= j, False),
+    "batch >= column": (lambda b, h, i, j: b >= j, False),
+    "by documents": (lambda b, h, i, j: DOCUMENTS[i] >= DOCUMENTS[j], False),
+    "and more": (lambda b, h, i, j: (i >= j) & (i < 9), False),
+    "by a number": (lambda b, h, i, j: i >= 3, False),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_causal_mask_is_known_as_one(name):
+    """Attention has a kernel for it that reads no mask."""
+    function, is_causal = MASKS[name]
+    mask, operands = mask_of(function, "cpu"), list(given("cpu"))
+    explained = dynascope.explain(lambda q, k, v: flex_attention(q, k, v, block_mask=mask), *operands)
+    torch.testing.assert_close(explained.result, flex_attention(*operands, block_mask=mask), rtol=1e-4, atol=1e-5)
+    calls = [node for node in explained.graphs[0].graph.nodes if node.target is torch.nn.functional.scaled_dot_product_attention]
+    assert [True in call.args for call in calls] == [is_causal]
+
+
+@pytest.mark.parametrize("of_scores", [False, True])
+def test_a_mask_made_inside(of_scores):
+    def hides(*given):
+        *scores, _, _, row, column = given
+        return torch.where(row >= column, scores[0], -float("inf")) if scores else row >= column
+
+    def made():
+        function = (lambda s, b, h, i, j: hides(s, b, h, i, j)) if of_scores else (lambda b, h, i, j: hides(b, h, i, j))
+        return create_mask(function, 2, 3, 5, 6, device="cpu")
+
+    assert torch.equal(dynascope.compile(made, fullgraph=True)(), made())
 
 
 @pytest.mark.parametrize("case", ["causal", "rows without columns", "sloped", "scores of a table", "capped"])

@@ -11,13 +11,16 @@ mask are left out, and hints for torch's own kernel, say nothing of the result. 
 from __future__ import annotations
 
 import functools
+import operator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import fx
 from torch.nn import functional as F
 from torch.nn.attention import flex_attention as of_torch
 
+from dynascope.autograd_functions.transforms import Mapped
 from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
 from dynascope.capture.calls.autograd_functions import meanwhile
@@ -25,7 +28,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import ConstantValue, ListValue, TensorValue, TupleValue, Value
+from dynascope.capture.values import FALSE, TRUE, ConstantValue, ListValue, TensorValue, TupleValue, Value, boolean
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -74,7 +77,9 @@ def attended(query, key, value, score_mod, block_mask, scale):
     places = [torch.arange(size, device=query.device) for size in (*query.shape[:3], key.size(2))]
     counted = None if block_mask is None else over_all(block_mask.mask_mod, ())(*places)
     if score_mod is None:
-        result = F.scaled_dot_product_attention(query, key, value, counted, scale=scale, enable_gqa=repeats > 1)
+        causal = counted is not None and counts_up_to_the_row(counted)
+        mask = None if counted is None or causal else said_once(counted)
+        result = F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=repeats > 1)
     else:
         if repeats > 1:
             key, value = (each.repeat_interleave(repeats, 1) for each in (key, value))
@@ -88,12 +93,87 @@ def attended(query, key, value, score_mod, block_mask, scale):
     return result.permute(order).contiguous().permute([order.index(dimension) for dimension in range(4)])
 
 
+@meaning(of_torch.create_mask)
+def create_mask(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    return equivalents.enter(machine, mask_made, list(arguments), keywords)
+
+
+def mask_made(mod_fn, B, H, Q_LEN, KV_LEN, device=None):  # noqa: N803 (torch's names, by which it may be called)
+    """Whether each column counts for each row, where a mask itself is made inside."""
+    if device is None:
+        device = torch.accelerator.current_accelerator() or "cpu"
+    sizes = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
+    places = [torch.arange(size, device=device) for size in sizes]
+    if of_torch._get_mod_type(mod_fn) is of_torch._ModificationType.MASK_MOD:
+        return over_all(mod_fn, ())(*places)
+    return ~torch.isneginf(over_all(mod_fn, (0,))(torch.zeros(sizes, device=device), *places))
+
+
+def said_once(counted):
+    """Of a mask that is the same for all batches or heads, one: attention may make a number of each truth value."""
+    for dimension in (0, 1):
+        if is_same_along(counted, dimension):
+            counted = counted.narrow(dimension, 0, 1)
+    return counted
+
+
+def is_same_along(counted, dimension):
+    """Whether the mask's function reads no batch, or no head."""
+
+
+@meaning(is_same_along)
+def says_same(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    levels, _ = mapped(machine, arguments[0])
+    at = machine.object_of(arguments[1])
+    return boolean(len(levels) > at and not inside(levels[at])[0].users)
+
+
+def counts_up_to_the_row(counted):
+    """Whether it is `row >= column`, which attention has a kernel for that reads no mask."""
+
+
+@meaning(counts_up_to_the_row)
+def says_causal(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    levels, called = mapped(machine, arguments[0])
+    if len(levels) != OF_A_MASK or called is None:
+        return FALSE
+    above, (column, *others) = inside(levels[-2])[0], inside(levels[-1])
+    for each, given in zip(others, levels[-1].args[1:], strict=True):
+        if given is above and (called.target, *called.args) in ((operator.ge, each, column), (operator.le, column, each)):
+            return TRUE
+    return FALSE
+
+
+OF_A_MASK = 4
+
+
+def mapped(machine: Machine, value: Value) -> tuple[list[fx.Node], fx.Node | None]:
+    """The nodes that map over batches, heads, rows and columns, each in the graph of the one before, and what the last calls, if it is one
+    operator."""
+    node = machine.realize(value).node
+    levels, called = [], node.args[0] if node.target is operator.getitem else None
+    while called is not None and isinstance(called.target, Mapped):
+        levels.append(called)
+        called = only_call(called.target.forward.graph)
+    return levels, called
+
+
+def inside(level: fx.Node) -> list[fx.Node]:
+    """What its function is given: one of what it maps over comes first."""
+    return level.target.forward.graph.find_nodes(op="placeholder")
+
+
+def only_call(graph: fx.Graph) -> fx.Node | None:
+    calls = [node for node in graph.nodes if node.op not in ("placeholder", "output") and node.target is not operator.getitem]
+    return calls[0] if len(calls) == 1 else None
+
+
 def over_all(function, scores):
     """For each batch, head, row and column, as `scores` are mapped before them."""
-    mapped = functools.partial(at_places, function)
-    for dims in ((None, None, None, 0), (None, None, 0, None), (None, 0, None, None), (0, None, None, None)):
-        mapped = torch.vmap(mapped, in_dims=(*scores, *dims))
-    return mapped
+    for_all = functools.partial(at_places, function)
+    for dims in ((None, None, None, 0), (None, None, 0, None), (None, 0, None, None), (0, None, None, None)):  # the last is outside
+        for_all = torch.vmap(for_all, in_dims=(*scores, *dims))
+    return for_all
 
 
 def at_places(function, *given):
