@@ -162,9 +162,9 @@ def test_a_mask_that_is_given_and_lengths_that_vary():
 
 def test_the_function_itself_is_compiled():
     """As most programs have it; the report says where it is written."""
-    mask, operands = mask_of(causal, "cpu"), list(given("cpu"))
-    explained = dynascope.explain(flex_attention)(*operands, block_mask=mask)
-    torch.testing.assert_close(explained.result, flex_attention(*operands, block_mask=mask))
+    operands = list(given("cpu"))
+    explained = dynascope.explain(flex_attention)(*operands, score_mod=sloped)
+    torch.testing.assert_close(explained.result, flex_attention(*operands, score_mod=sloped))
     (graph,) = explained.report.graphs
     assert graph.kernels and explained.report.functions[0].span.file.endswith("flex_attention.py")
 
