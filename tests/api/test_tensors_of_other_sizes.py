@@ -604,7 +604,9 @@ def test_a_copy_is_a_view_at_the_size_where_it_can_be_one(dynamic):
         assert (ours.data_ptr() == x.data_ptr()) == (theirs.data_ptr() == x.data_ptr())
 
 
-@pytest.mark.parametrize("rows", [lambda x: list(x.ravel()), lambda x: torch.unbind(input=x.ravel(), dim=-1)])
+@pytest.mark.parametrize(
+    "rows", [lambda x: list(x.ravel()), lambda x: torch.unbind(input=x.ravel(), dim=-1), lambda x: torch.unbind_copy(x.ravel())]
+)
 def test_rows_are_counted_without_making_them(rows):
     """At other sizes they would be millions, each a tensor: one capture took minutes."""
     compiled = dynascope.compile(lambda x: sum(rows(x)), dynamic=True)

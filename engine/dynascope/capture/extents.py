@@ -23,6 +23,7 @@ from dynascope.capture.answers_elsewhere import AnswersElsewhere, ChangesOperand
 from dynascope.capture.calls.tensor_names import FACTORIES
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
+from dynascope.capture.raising import operator_name
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast, known_results, torch_warnings
 from dynascope.meta_kernels.quiet_torch import without_messages
@@ -195,7 +196,7 @@ class Extents:
 
     def settle_length(self, node: fx.Node, now: Any) -> None:
         """The program goes through the parts that an operation gives: there are always as many, or the numbers are fixed."""
-        if node.target == "unbind" or node.target is torch.unbind:  # a tensor for each row, where there may be millions
+        if operator_name(node).partition(".")[0].removesuffix("_copy") == "unbind":  # a tensor for each row, where there may be millions
             self._fix_unbound(node)
             return
         if node.target is gradients or hasattr(type(now), "n_sequence_fields"):
