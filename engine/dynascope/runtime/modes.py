@@ -54,7 +54,7 @@ def obstacle(compiled: CompiledAten) -> str:
     if any(device.type != "cuda" for device in devices) or len(devices) != 1:
         return "not all that it reads and makes lies on one GPU"
     for step in schedule.steps:
-        if isinstance(step, ExternCall) and not is_torchs_own(step.operator):
+        if isinstance(step, ExternCall) and not is_torchs_own(_called(step)):
             return f"`{step.origin.operator}` may do more than launch kernels"
     return ""
 
@@ -89,5 +89,10 @@ def _written(schedule: Schedule) -> Iterator[str]:
     """The buffers that steps write to, those of library calls that write included."""
     for step in schedule.steps:
         yield from makes(step)
-        if isinstance(step, ExternCall) and step.operator._schema.is_mutable:
+        if isinstance(step, ExternCall) and _called(step)._schema.is_mutable:
             yield from (view.buffer for view in views_in((step.arguments, step.keywords)))
+
+
+def _called(step: ExternCall) -> Any:
+    """The operator; of random numbers that fill a new tensor, the one that fills it."""
+    return getattr(step.operator, "written_by", step.operator)
