@@ -13,12 +13,14 @@ from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.index import Extent, Index, Symbol, constant
 from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
-from dynascope.sizes import Size, is_constant, nominal, product
+from dynascope.sizes import Size, is_constant, nominal, product, same
 
 _TILE = 64
 _MANY_LOADS = 12
 """More have fewer elements a thread, which holds what was loaded of each."""
 _OF_MANY_LOADS = 2
+_BETWEEN_BLOCK = 1024
+"""Elements of a program whose innermost loop is a short one."""
 _SMALLEST_SIDE = 8
 """A shorter side than this is not worth a tile."""
 
@@ -43,6 +45,10 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
         blocks = [min(_TILE, _power_of_two(nominal(symbol.extent))) for symbol in (outer, inner)]
         tiled = (Axis("row", (outer,), blocks[0]), Axis("lane", (inner,), blocks[1]))
         return ((Axis("batch", rest, 1),) if rest else ()) + tiled, 8 if blocks[0] * blocks[1] >= 2048 else 4
+    between = _between_elements(facts)
+    if between is not None:
+        rows = (*(symbol for symbol in rows if symbol != between), between)
+        return (Axis("lane", rows, _BETWEEN_BLOCK),), _BETWEEN_BLOCK // (32 * 8)
     block, warps = _flat_block(facts, device)
     return (Axis("lane", rows, block),), warps
 
@@ -68,6 +74,25 @@ def _strides(facts: GroupFacts) -> bool:
     inner = facts.group.rows[-1] if facts.group.rows else None
     steps = (o.index.coefficient(inner) for o in facts.body if isinstance(o, Load) and inner is not None)
     return any(not isinstance(step, Size) and abs(step) > 1 for step in steps)
+
+
+def _between_elements(facts: GroupFacts) -> Symbol | None:
+    """A short loop along which accesses find what lies between the elements that the innermost loop steps to (`pixel_unshuffle`, pairs
+    taken apart). With it inside, whole lines are moved at once, and what other accesses move is as many streams as it is long. None
+    where these move more bytes."""
+    rows = [symbol for symbol in facts.group.rows if not is_constant(symbol.extent, 1)]
+    if len(rows) < 2:
+        return None
+    moved: dict[Symbol | None, int] = {None: 0}
+    short = [symbol for symbol in rows[:-1] if nominal(symbol.extent) < _SMALLEST_SIDE]
+    for buffer, index in dict.fromkeys((o.buffer, o.index) for o in facts.body if isinstance(o, (Load, Store))):
+        step = index.coefficient(rows[-1])
+        if is_constant(step, 1):
+            between = None
+        elif (between := next((s for s in short if is_constant(index.coefficient(s), 1) and same(s.extent, step)), None)) is None:
+            continue
+        moved[between] = moved.get(between, 0) + facts.buffers[buffer].dtype.itemsize
+    return max(moved, key=lambda symbol: (moved[symbol], symbol is not None))
 
 
 def _other_contiguous(facts: GroupFacts) -> Symbol | None:
