@@ -19,8 +19,6 @@ _TILE = 64
 _MANY_LOADS = 12
 """More have fewer elements a thread, which holds what was loaded of each."""
 _OF_MANY_LOADS = 2
-_BETWEEN_BLOCK = 1024
-"""Elements of a program whose innermost loop is a short one."""
 _SMALLEST_SIDE = 8
 """A shorter side than this is not worth a tile."""
 
@@ -48,12 +46,11 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
     between = _between_elements(facts)
     if between is not None:
         rows = (*(symbol for symbol in rows if symbol != between), between)
-        return (Axis("lane", rows, _BETWEEN_BLOCK),), _BETWEEN_BLOCK // (32 * 8)
-    block, warps = _flat_block(facts, device)
+    block, warps = _flat_block(facts, device, strides=between is None and _strides(facts))
     return (Axis("lane", rows, block),), warps
 
 
-def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
+def _flat_block(facts: GroupFacts, device: DeviceModel, strides: bool) -> tuple[int, int]:
     """1024 elements a program; fewer where there would not be two programs for every multiprocessor, as far as is known. A thread takes
     8 of them or 16, few where it loads much of each; where loads stride only 2, so that those of neighbouring threads lie side by side."""
     count = facts.group.row_count
@@ -63,7 +60,7 @@ def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
     if len({(o.buffer, o.index) for o in facts.body if isinstance(o, Load)}) > _MANY_LOADS:
         warps = min(4, max(1, block // (32 * _OF_MANY_LOADS)))
         return 32 * warps * _OF_MANY_LOADS, warps
-    if block >= 512 and _strides(facts):
+    if block >= 512 and strides:
         return 512, 8
     per_thread = 16 if facts.is_heavy and block == 1024 else 8
     return block, max(1, block // (32 * per_thread))

@@ -53,8 +53,9 @@ may wait side by side."""
 _GATHERED_BLOCKS = (8192, 4096)
 """Elements of a part that is held. Longer parts leave a multiprocessor few programs to run while others wait."""
 
-_GATHERED_PER_THREAD, _GATHERED_APART = 64, 32
-"""Elements: few warps have less to wait for, and leave room for more programs that wait. Fewer where some loads are not of one piece."""
+_GATHERED_PER_THREAD, _GATHERED_OF_SEVERAL = 64, 32
+"""Elements of one operand: few warps have less to wait for, and leave room for more programs that wait. Of several operands a thread has
+no registers for so many, and where some are not read in one piece more warps hide that."""
 
 _WALKED_PER_THREAD = 16
 """Elements: beside them stand the sums."""
@@ -150,6 +151,13 @@ def _is_in_one_piece(facts: GroupFacts, index: Index) -> bool:
 
 def _are_in_one_piece(facts: GroupFacts) -> bool:
     return all(_is_in_one_piece(facts, o.index) for o in facts.swept if isinstance(o, Load))
+
+
+def _operands_of_elements(facts: GroupFacts) -> int:
+    """How many are read that are others in each row."""
+    rows = set(facts.group.rows)
+    loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
+    return sum(not rows or not rows.isdisjoint(index.symbols) for _, index in loads)
 
 
 def _walks_far(facts: GroupFacts, steps: Extent) -> bool:
@@ -285,7 +293,7 @@ def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | 
     fitting = [block for block in _GATHERED_BLOCKS if block * most >= columns]
     filled = [block for block in fitting if columns % block == 0 or columns % block > block // 2 or columns > 8 * block]
     block = (filled or fitting or _GATHERED_BLOCKS)[0]
-    per_thread = _GATHERED_PER_THREAD if _are_in_one_piece(facts) else _GATHERED_APART
+    per_thread = _GATHERED_PER_THREAD if _are_in_one_piece(facts) and _operands_of_elements(facts) == 1 else _GATHERED_OF_SEVERAL
     return _divided("gathered", columns, 1, block, block // (32 * per_thread), most)
 
 
