@@ -50,9 +50,14 @@ def _written(schedule: Schedule) -> Iterator[str]:
     """The buffers that steps write to, those of library calls that write included."""
     for step in schedule.steps:
         yield from makes(step)
-        schema = getattr(_called(step), "_schema", None) if isinstance(step, ExternCall) else None
-        if schema is not None and schema.is_mutable:
+        if isinstance(step, ExternCall) and _may_write(step):
             yield from (view.buffer for view in views_in((step.arguments, step.keywords)))
+
+
+def _may_write(step: ExternCall) -> bool:
+    """A function of ours that has no schema asks or draws, and writes to nothing."""
+    schema = getattr(_called(step), "_schema", None)
+    return schema is not None and schema.is_mutable
 
 
 def _called(step: ExternCall) -> Any:
