@@ -214,9 +214,7 @@ def _note_misaligned(pair: GradPair, example_inputs: tuple) -> None:
 def _in_mode(options: Options, forward: CompiledAten, is_differentiated: bool) -> tuple[Callable[..., Any], tuple[Explanation, ...]]:
     if options.mode == "default":
         return forward.call, ()
-    from dynascope.runtime.modes import (
-        in_mode,  # reads schedules, which are not there in the default mode of a second process
-    )
+    from dynascope.runtime.modes import in_mode  # of no use in the default mode
 
     return in_mode(options, forward, is_differentiated, _tell)
 

@@ -273,3 +273,57 @@ def test_rows_under_a_mask_come_two_to_a_program(dtype, is_masked, rows):
     text = emit((group, schedule.buffers)).text
     assert ("row = program\n" in text) == (rows == 1)
     assert (f"row = program * {rows} + " in text) == (rows > 1)
+
+
+def kernel_of(function, *sizes, dtype=torch.float32):
+    """The one, for operands of these sizes on a GPU."""
+    graph = record(function, [torch.empty(each, dtype=dtype, device="meta") for each in sizes])
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device("cuda", 0)
+    schedule = fuse(lower(graph))
+    (group,) = schedule.steps
+    return emit((group, schedule.buffers))
+
+
+def group_norm(x, weight, bias):
+    return torch.nn.functional.group_norm(x, 32, weight, bias)
+
+
+@pytest.mark.parametrize(("factor", "beside", "is_inside"), [(2, 0, True), (4, 0, True), (16, 0, False), (2, 1, False)])
+def test_what_lies_between_two_elements_is_read_with_them(factor, beside, is_inside):
+    """Where other accesses move more, their lines stay whole; a long loop is a side of a tile."""
+
+    def apart(x, *others):
+        return sum(others, x.view(16, 64, 64, factor).permute(0, 3, 1, 2).contiguous() * 2)
+
+    body = body_of(kernel_of(apart, (16, 64, 64 * factor), *[(16, factor, 64, 64)] * beside))
+    innermost = re.search(r"r(\d) = lane - lane_\d \* (\d+)", body)
+    assert (innermost is not None and int(innermost[2]) == factor) == is_inside
+
+
+@pytest.mark.parametrize(("columns", "rows", "warps", "step"), [(1000, 512, 8, 64), (128, 512, 4, 32), (1000, 8, 16, 0)])
+def test_rows_side_by_side_whose_elements_are_read_once_are_walked_down(columns, rows, warps, step):
+    """Not few of them: a program holds these."""
+    kernel = kernel_of(lambda x: x.sum(1), (64, columns, rows))
+    assert kernel.warps == warps
+    assert (f"start + tl.arange(0, {step})" in kernel.text) == bool(step)
+
+
+def test_what_does_not_lie_in_one_piece_is_not_read_ahead():
+    """Each element would be sent to shared memory by itself."""
+
+    def reads_ahead(function, *sizes, dtype=torch.float32):
+        return " in tl.range(" in kernel_of(function, *sizes, dtype=dtype).text
+
+    def dot(x, y):
+        return (x * y).sum(1)
+
+    assert reads_ahead(dot, (64, 2000, 512), (64, 2000, 512)) and not reads_ahead(dot, (64, 2000, 512), (64, 2000, 1))
+    wide, narrow = (reads_ahead(group_norm, (32, 128, 256, 256), (128,), (128,), dtype=each) for each in (torch.float32, torch.bfloat16))
+    assert narrow and not wide
+
+
+def test_a_weight_of_each_channel_is_not_waited_with_where_rows_are_many():
+    for images, waits in ((32, False), (2, True)):
+        norm = kernel_of(group_norm, (images, 128, 256, 256), (128,), (128,))
+        assert ("meet(" in norm.text) == waits

@@ -13,7 +13,8 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-from dynascope.runtime import compile_aten, kept_graphs
+from dynascope.codegen import launches
+from dynascope.runtime import compile_aten, kept_graphs, modes
 from torch import nn
 
 
@@ -112,13 +113,46 @@ def test_another_setting_is_another_graph(options: dict, folder: Path, generated
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("options", [{"cache": False}, {"strict": True}, {"mode": "reduce-overhead"}, {"profile": True}], ids=str)
+@pytest.mark.parametrize("options", [{"cache": False}, {"strict": True}, {"mode": "max-autotune"}, {"profile": True}], ids=str)
 def test_settings_that_keep_nothing(options: dict, folder: Path, generated: list[str]) -> None:
     with dynascope.expected("mode-not-honoured", required=False):
         ran("step", True, **options)
         count = len(generated)
         ran("step", True, **options)
     assert len(generated) == 2 * count and not folder.exists()
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[compile_aten.CompiledAten]:
+    """What a mode is asked about."""
+    found = []
+
+    def noted(options, compiled, is_differentiated, told):
+        found.append(compiled)
+        return compiled.call, ()
+
+    monkeypatch.setattr(modes, "in_mode", noted)
+    return found
+
+
+@pytest.mark.compiler
+def test_a_mode_that_records_launches_takes_up_what_was_kept(
+    folder: Path, generated: list[str], built: list[compile_aten.CompiledAten]
+) -> None:
+    for _ in range(2):
+        ran("step", True, mode="reduce-overhead")
+    first, second = (each.launches for each in built)
+    assert len(generated) == 1 and first == second
+    assert len(first.written) == 2 and first.obstacle == "it runs on the processor" and not first.is_on_gpu
+
+
+@pytest.mark.compiler
+def test_random_numbers_that_fill_a_tensor_only_launch_kernels(folder: Path, built: list[compile_aten.CompiledAten]) -> None:
+    def sample(x):
+        return x / torch.empty_like(x).exponential_(1)
+
+    dynascope.compile(sample, mode="reduce-overhead", options={"strict": False})(X)
+    assert launches._obstacle(built[0].module.schedule, {torch.device("cuda", 0)}) == ""
 
 
 @pytest.mark.compiler
@@ -204,7 +238,8 @@ def test_sizes_that_vary_are_not_kept(folder: Path) -> None:
 def test_what_has_no_text_is_not_kept(folder: Path) -> None:
     runnable = kept_graphs._read(
         {"name": "f", "wrapper": "", "values": {"inf": ("literal", float("inf")), "int": ("dtype", "int64")}, "units": [],
-         "vector_bytes": 16, "takes_list": False, "cpp": [], "triton": []}
+         "vector_bytes": 16, "takes_list": False, "cpp": [], "triton": [],
+         "launches": {"obstacle": "", "is_on_gpu": True, "device": "cuda:0", "written": [1], "unused": []}}
     )  # fmt: skip
     kept_graphs.keep("one", runnable)
     assert kept_graphs.load("one") == runnable

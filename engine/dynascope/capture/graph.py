@@ -228,8 +228,9 @@ class GraphBuilder:
         if all(node.op in ("placeholder", "output") or node in self.setters for node in self.graph.nodes):
             return None
         used = self._used_placeholders()
+        remaining = {node for node, _, _ in used}
         for node, _, _ in self.placeholders:
-            if all(node is not other for other, _, _ in used):
+            if node not in remaining:
                 self.graph.erase_node(node)
         self._placeholders_first([node for node, _, _ in used])
         module = UnwrittenGraphModule(torch.nn.Module(), self.graph)

@@ -15,6 +15,7 @@ from dynascope.codegen.cpp.rows import scalar_kinds
 from dynascope.codegen.cpp.unit import units
 from dynascope.codegen.identity import Identity, identity
 from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.launches import launches_of
 from dynascope.codegen.library_calls import fastest
 from dynascope.codegen.runnable import CppLaunch, Runnable, TritonLaunch
 from dynascope.codegen.target import Target
@@ -99,6 +100,7 @@ def runnable_of(module: KernelModule) -> Runnable:
             for kernel in module.distinct
             if kernel.triton is not None
         ),
+        launches_of(module.schedule),
     )
 
 

@@ -49,6 +49,21 @@ class TritonLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class Launches:
+    """What a mode asks about the launches of a graph."""
+
+    obstacle: str
+    """Why they cannot be recorded; empty where they can."""
+    is_on_gpu: bool
+    device: torch.device | None
+    """Where all that it reads and makes lies; None where that is not one device."""
+    written: tuple[int, ...]
+    """The positions of inputs that are written to."""
+    unused: tuple[int, ...]
+    """Of inputs that nothing looks at."""
+
+
+@dataclass(frozen=True, slots=True)
 class Runnable:
     """The wrapper's text, what its names stand for, and its kernels."""
 
@@ -67,3 +82,4 @@ class Runnable:
     """Whether the wrapper takes its inputs in one list, which it empties."""
     cpp: tuple[CppLaunch, ...]
     triton: tuple[TritonLaunch, ...]
+    launches: Launches

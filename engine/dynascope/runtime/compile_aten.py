@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
-from dynascope.codegen.runnable import Runnable
+from dynascope.codegen.runnable import Launches, Runnable
 from dynascope.dataclass import dataclass
 from dynascope.native.toolchain import ToolchainError
 from dynascope.report.reason import Explanation
@@ -52,6 +52,8 @@ class CompiledAten:
     timings: Timings | None = None
     runs_operators: bool = False
     """Whether a stage failed, so that the graph runs as its operators."""
+    launches: Launches | None = None
+    """None where it has no kernels."""
 
 
 def compile_aten(
@@ -155,10 +157,10 @@ def _begun(
 
 
 def _may_be_kept(options: Any) -> bool:
-    """Strict mode verifies what each stage makes, some options want it made, and the modes that record launches look at it."""
+    """Strict mode verifies what each stage makes, some options want it made, and products are measured with it at hand."""
     if options is None or not options.cache or options.strict:
         return False
-    return options.mode == "default" and not (options.looks_only or options.profile or options.levels)
+    return not (options.measures_products or options.looks_only or options.profile or options.levels)
 
 
 def _generate(*given: Any) -> KernelModule | Explanation:
@@ -175,7 +177,7 @@ def _built(
         return _as_operators(graph, made)
     module = None if isinstance(made, Runnable) else made
     if options is not None and options.looks_only:
-        return CompiledAten(graph, run_operators(graph), module, ())
+        return CompiledAten(graph, run_operators(graph), module, (), launches=None if module is None else _runnable_of(module).launches)
     try:
         runnable = made if isinstance(made, Runnable) else _runnable_of(made)
         built = build(runnable, options, stacks_by_name(graph.graph.nodes))
@@ -185,7 +187,7 @@ def _built(
         return _as_operators(graph, GenerationFailed("build", f"{type(error).__name__}: {error}").explain())
     if key is not None:
         kept_graphs.keep(key, runnable)
-    return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings)
+    return CompiledAten(graph, built.call, module, built.notes, built.paths, built.timings, launches=runnable.launches)
 
 
 def _as_operators(graph: fx.GraphModule, why: Explanation) -> CompiledAten:

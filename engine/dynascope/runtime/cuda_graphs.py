@@ -6,7 +6,8 @@
 A recording is addresses and numbers, so it serves calls that have the same ones:
 - An input that moves (a batch) is copied to where the recording reads it. One that stays (a parameter) is read where it is. One that
   the graph writes is never copied: where it lies elsewhere, another recording is made.
-- Numbers are part of a recording. Others are recorded too, up to a limit; from then on the graph runs as it is.
+- Numbers are part of a recording. Others are recorded too, as long as recordings are replayed: what replays have saved pays for new ones
+  (a cache made anew for each text that is generated). Where nothing pays, the graph runs as it is from then on.
 - What a replay makes lies in memory that the next one writes again. Results are copied out of it before anybody sees them, so
   nothing that a program holds is ever overwritten.
 - All recordings of a device share one pool: one replays at a time, on the stream that the first of them was made on.
@@ -28,7 +29,14 @@ from dynascope.dataclass import dataclass
 from dynascope.native.forking import safe_in_children
 
 MOST_RECORDINGS = 8
-"""Of one graph. A program whose addresses or numbers are others at each call gains nothing."""
+"""That one graph keeps, and that it makes before any is replayed. A program whose addresses or numbers are others at each call gains
+nothing."""
+
+REPLAYS_OF_A_RECORDING = 16
+"""So many replays save what a recording costs."""
+
+MOST_SEEN = 64
+"""Numbers of calls that are remembered without a recording."""
 
 Call = Callable[..., tuple[Any, ...]]
 
@@ -85,11 +93,14 @@ class Replayed:
         told: Callable[[BaseException | None], None] = lambda _: None,
     ) -> None:
         self._call, self._written, self._unused, self._recorder, self._told = call, written, unused, recorder, told
-        self._recordings: dict[tuple[Any, ...], _Recording] = {}
-        self._seen: dict[tuple[Any, ...], dict[int, int]] = {}
-        """Where inputs were at a call that was not recorded, by the numbers of the call."""
+        self._recordings: list[tuple[tuple[Any, ...], _Recording]] = []
+        """With the numbers of each, the one that served last in front."""
+        self._seen: dict[tuple[Any, ...], None] = {}
+        """The numbers of calls that were not recorded."""
+        self._places: dict[int, int] = {}
+        """Where inputs were at the last of these."""
         self._moving: set[int] = set()
-        self._made = 0
+        self._made = self._seen_in_all = self._replays = 0
         self.gave_up = False
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
@@ -102,29 +113,45 @@ class Replayed:
 
     def _replayed(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         numbers = tuple(None if isinstance(value, torch.Tensor) else (type(value), repr(value)) for value in inputs)
-        recording = self._recordings.get(numbers)
-        if recording is not None:
-            misplaced = recording.misplaced(inputs)
-            if not misplaced:
+        misplaced: list[int] | None = None
+        for rank, (others, recording) in enumerate(self._recordings):
+            if others != numbers:
+                continue
+            found = recording.misplaced(inputs)
+            if not found:
+                if rank:
+                    self._recordings.insert(0, self._recordings.pop(rank))
+                self._replays += 1
                 return recording.run(inputs)
-            self._moving.update(set(misplaced) - self._written)
-        elif numbers not in self._seen:
+            misplaced = found if misplaced is None else misplaced
+        if misplaced is None and numbers not in self._seen:
             # What is done once only (loading, choosing algorithms, workspaces) is done before anything is recorded.
-            if len(self._seen) >= MOST_RECORDINGS:
-                return self._give_up(inputs, None)
-            self._seen[numbers] = {at: value.data_ptr() for at, value in _tensors(inputs)}
-            return self._call(*inputs)
-        else:
-            before = self._seen[numbers]
-            moved = {at for at, value in _tensors(inputs) if value.data_ptr() != before[at]}
-            self._moving.update(moved - self._written)
-        if self._made >= MOST_RECORDINGS:
+            return self._first_of(numbers, inputs)
+        if misplaced is None:
+            misplaced = [at for at, value in _tensors(inputs) if value.data_ptr() != self._places.get(at)]
+        self._moving.update(set(misplaced) - self._written)
+        if self._made >= self._allowed():
             return self._give_up(inputs, None)
         try:
-            recording = self._recordings[numbers] = self._recorded(inputs)
+            recording = self._recorded(inputs)
         except Exception as error:
             return self._give_up(inputs, error)
+        self._recordings.insert(0, (numbers, recording))
+        del self._recordings[MOST_RECORDINGS:]
         return recording.run(inputs)
+
+    def _first_of(self, numbers: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self._seen_in_all >= self._allowed():
+            return self._give_up(inputs, None)
+        self._seen_in_all += 1
+        self._seen[numbers] = None
+        if len(self._seen) > MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+        self._places = {at: value.data_ptr() for at, value in _tensors(inputs)}
+        return self._call(*inputs)
+
+    def _allowed(self) -> int:
+        return MOST_RECORDINGS + self._replays // REPLAYS_OF_A_RECORDING
 
     def _recorded(self, inputs: tuple[Any, ...]) -> _Recording:
         self._made += 1

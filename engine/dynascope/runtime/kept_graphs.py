@@ -26,13 +26,13 @@ import torch
 from torch import fx
 
 from dynascope.codegen.library_calls import fastest
-from dynascope.codegen.runnable import CppLaunch, Runnable, TritonLaunch, Unit
+from dynascope.codegen.runnable import CppLaunch, Launches, Runnable, TritonLaunch, Unit
 from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_used, publish
 from dynascope.runtime.graph_text import text_of
 from dynascope.runtime.machine import this_machine
 from dynascope.runtime.operator_texts import KINDS, NoText, operator_of, text_of_operator
 
-FORMAT = 1
+FORMAT = 2
 """Raise it when the files' form changes."""
 NAMED: dict[str, type] = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}
 CONVOLVES = "convolution"
@@ -124,6 +124,7 @@ def _written(runnable: Runnable) -> dict[str, Any]:
         "takes_list": runnable.takes_list,
         "cpp": [asdict(launch) for launch in runnable.cpp],
         "triton": [_triton(launch) for launch in runnable.triton],
+        "launches": asdict(runnable.launches) | {"device": None if runnable.launches.device is None else str(runnable.launches.device)},
     }
 
 
@@ -144,7 +145,14 @@ def _read(facts: dict[str, Any]) -> Runnable:
         facts["takes_list"],
         tuple(CppLaunch(**launch) for launch in facts["cpp"]),
         tuple(map(_triton_launch, facts["triton"])),
+        _launches(facts["launches"]),
     )
+
+
+def _launches(facts: dict[str, Any]) -> Launches:
+    device = None if facts["device"] is None else torch.device(facts["device"])
+    written, unused = tuple(facts["written"]), tuple(facts["unused"])
+    return Launches(facts["obstacle"], facts["is_on_gpu"], device, written, unused)
 
 
 def _value(runnable: Runnable, name: str) -> tuple[str, Any]:

@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from dynascope.codegen.library_calls import is_torchs_own
-from dynascope.loops.nodes import Buffer, ExternCall
+from dynascope.codegen.runnable import Launches
 from dynascope.report.reason import Explanation
 from dynascope.runtime.compile_aten import CompiledAten
 from dynascope.runtime.cuda_graphs import Call, CudaRecorder, Replayed
 from dynascope.runtime.reasons import ModeNotHonoured
-from dynascope.schedule.groups import Schedule
-from dynascope.schedule.inline_plan import views_in
-from dynascope.schedule.memory import makes
 
 NOT_MEASURED = "products of matrices are not measured"
 ONE_LAUNCH = "its launches are not recorded as one"
@@ -27,67 +23,24 @@ def in_mode(
 ) -> tuple[Call, tuple[Explanation, ...]]:
     """The call in this mode, and what of the mode is not done. `told` hears what turns out when it runs."""
     missing, cause = [], ""
-    if options.measures_products and not _is_on_gpu(compiled):
+    launches = compiled.launches
+    if options.measures_products and not (launches is not None and launches.is_on_gpu):
         missing, cause = [NOT_MEASURED], "they run on the processor, where the library's are the only ones"
     call = compiled.call
     if options.records_launches:
-        found = "gradients lead through it" if is_differentiated else obstacle(compiled)
-        if found:
+        found = "gradients lead through it" if is_differentiated else launches.obstacle if launches is not None else "it has no kernels"
+        if found or launches is None:
             missing, cause = [*(f"{each} (they run on the processor)" for each in missing), ONE_LAUNCH], found
         else:
-            call = _replayed(options.mode, compiled, told)
+            call = _replayed(options.mode, call, launches, told)
     return call, (ModeNotHonoured(f'mode="{options.mode}"', " and ".join(missing), cause).explain(),) if missing else ()
 
 
-def _is_on_gpu(compiled: CompiledAten) -> bool:
-    return compiled.module is not None and any(buffer.device.type == "cuda" for buffer in _used(compiled.module.schedule))
-
-
-def obstacle(compiled: CompiledAten) -> str:
-    """Why a graph cannot be recorded; empty where it can be."""
-    if compiled.module is None:
-        return "it has no kernels"
-    schedule = compiled.module.schedule
-    devices = {buffer.device for buffer in _used(schedule)}
-    if all(device.type == "cpu" for device in devices):
-        return "it runs on the processor"
-    if any(device.type != "cuda" for device in devices) or len(devices) != 1:
-        return "not all that it reads and makes lies on one GPU"
-    for step in schedule.steps:
-        if isinstance(step, ExternCall) and not is_torchs_own(step.operator):
-            return f"`{step.origin.operator}` may do more than launch kernels"
-    return ""
-
-
-def _used(schedule: Schedule) -> Iterator[Buffer]:
-    yield from (given for given in schedule.program.inputs if isinstance(given, Buffer))
-    yield from (schedule.buffers[name] for step in schedule.steps for name in makes(step))
-    yield from (schedule.buffers[view.buffer] for view in views_in(schedule.outputs))
-
-
-def _replayed(mode: str, compiled: CompiledAten, told: Callable[[Explanation], None]) -> Call:
-    assert compiled.module is not None
-    schedule = compiled.module.schedule
-    inputs = schedule.program.inputs
-    written = set(_written(schedule))
-    (device,) = {buffer.device for buffer in _used(schedule)}
+def _replayed(mode: str, call: Call, launches: Launches, told: Callable[[Explanation], None]) -> Call:
+    assert launches.device is not None  # a graph that can be recorded lies on one
 
     def gave_up(error: BaseException | None) -> None:
         cause = "its addresses or numbers are others at each call" if error is None else f"{type(error).__name__}: {error}"
         told(ModeNotHonoured(f'mode="{mode}"', ONE_LAUNCH, cause).explain())
 
-    return Replayed(
-        compiled.call,
-        frozenset(at for at, given in enumerate(inputs) if isinstance(given, Buffer) and given.name in written),
-        frozenset(at for at, given in enumerate(inputs) if given is None),
-        CudaRecorder(device),
-        gave_up,
-    )
-
-
-def _written(schedule: Schedule) -> Iterator[str]:
-    """The buffers that steps write to, those of library calls that write included."""
-    for step in schedule.steps:
-        yield from makes(step)
-        if isinstance(step, ExternCall) and step.operator._schema.is_mutable:
-            yield from (view.buffer for view in views_in((step.arguments, step.keywords)))
+    return Replayed(call, frozenset(launches.written), frozenset(launches.unused), CudaRecorder(launches.device), gave_up)

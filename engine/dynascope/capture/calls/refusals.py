@@ -299,6 +299,7 @@ def _overloads(target: Callable) -> list[torch._ops.OpOverload]:
     return [] if packet is None else [getattr(packet, name) for name in packet.overloads()]
 
 
+@cache
 def _takes_no_floats(target: Callable) -> bool:
     """Whether an operand is of integers, or of truth values."""
     name = getattr(_operator(target), "__name__", "")

@@ -13,7 +13,7 @@ from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.index import Extent, Index, Symbol, constant
 from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
-from dynascope.sizes import Size, is_constant, nominal, product
+from dynascope.sizes import Size, is_constant, nominal, product, same
 
 _TILE = 64
 _MANY_LOADS = 12
@@ -43,11 +43,14 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
         blocks = [min(_TILE, _power_of_two(nominal(symbol.extent))) for symbol in (outer, inner)]
         tiled = (Axis("row", (outer,), blocks[0]), Axis("lane", (inner,), blocks[1]))
         return ((Axis("batch", rest, 1),) if rest else ()) + tiled, 8 if blocks[0] * blocks[1] >= 2048 else 4
-    block, warps = _flat_block(facts, device)
+    between = _between_elements(facts)
+    if between is not None:
+        rows = (*(symbol for symbol in rows if symbol != between), between)
+    block, warps = _flat_block(facts, device, strides=between is None and _strides(facts))
     return (Axis("lane", rows, block),), warps
 
 
-def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
+def _flat_block(facts: GroupFacts, device: DeviceModel, strides: bool) -> tuple[int, int]:
     """1024 elements a program; fewer where there would not be two programs for every multiprocessor, as far as is known. A thread takes
     8 of them or 16, few where it loads much of each; where loads stride only 2, so that those of neighbouring threads lie side by side."""
     count = facts.group.row_count
@@ -57,7 +60,7 @@ def _flat_block(facts: GroupFacts, device: DeviceModel) -> tuple[int, int]:
     if len({(o.buffer, o.index) for o in facts.body if isinstance(o, Load)}) > _MANY_LOADS:
         warps = min(4, max(1, block // (32 * _OF_MANY_LOADS)))
         return 32 * warps * _OF_MANY_LOADS, warps
-    if block >= 512 and _strides(facts):
+    if block >= 512 and strides:
         return 512, 8
     per_thread = 16 if facts.is_heavy and block == 1024 else 8
     return block, max(1, block // (32 * per_thread))
@@ -68,6 +71,25 @@ def _strides(facts: GroupFacts) -> bool:
     inner = facts.group.rows[-1] if facts.group.rows else None
     steps = (o.index.coefficient(inner) for o in facts.body if isinstance(o, Load) and inner is not None)
     return any(not isinstance(step, Size) and abs(step) > 1 for step in steps)
+
+
+def _between_elements(facts: GroupFacts) -> Symbol | None:
+    """A short loop along which accesses find what lies between the elements that the innermost loop steps to (`pixel_unshuffle`, pairs
+    taken apart). With it inside, whole lines are moved at once, and what other accesses move is as many streams as it is long. None
+    where these move more bytes."""
+    rows = [symbol for symbol in facts.group.rows if not is_constant(symbol.extent, 1)]
+    if len(rows) < 2:
+        return None
+    moved: dict[Symbol | None, int] = {None: 0}
+    short = [symbol for symbol in rows[:-1] if nominal(symbol.extent) < _SMALLEST_SIDE]
+    for buffer, index in dict.fromkeys((o.buffer, o.index) for o in facts.body if isinstance(o, (Load, Store))):
+        step = index.coefficient(rows[-1])
+        if is_constant(step, 1):
+            between = None
+        elif (between := next((s for s in short if is_constant(index.coefficient(s), 1) and same(s.extent, step)), None)) is None:
+            continue
+        moved[between] = moved.get(between, 0) + facts.buffers[buffer].dtype.itemsize
+    return max(moved, key=lambda symbol: (moved[symbol], symbol is not None))
 
 
 def _other_contiguous(facts: GroupFacts) -> Symbol | None:

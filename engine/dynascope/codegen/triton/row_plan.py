@@ -22,7 +22,7 @@ from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
 from dynascope.dataclass import dataclass
-from dynascope.loops.index import Extent
+from dynascope.loops.index import Extent, Index
 from dynascope.loops.nodes import Load, Reduce, Scan, Store
 from dynascope.schedule.few_rows import MOST_HELD_COLUMNS, runs_along_rows
 from dynascope.schedule.passes import Arrangement
@@ -39,8 +39,9 @@ _LONG_HELD_BYTES = 131072
 _HELD_BLOCKS = (128, 1024, 4096, 16384)
 """The sizes for columns whose count varies: few, so that few counts need a kernel of their own."""
 
-_SHORT_BLOCK = 2048
-"""Elements of a loop's block where rows begin anywhere and only numbers are made of them: small pieces take registers."""
+_SHORT_BLOCK, _SHORT_BLOCK_WARPS = 2048, 4
+"""Of a loop in which only numbers are made of the elements (a maximum is brought together at each step, sooner by few warps), or over rows
+that begin anywhere (small pieces take registers)."""
 
 _STAGES = 3
 """Blocks of a loop that are on their way at once: the next ones are read while one is computed with. Two hide less than they cost."""
@@ -52,14 +53,19 @@ may wait side by side."""
 _GATHERED_BLOCKS = (8192, 4096)
 """Elements of a part that is held. Longer parts leave a multiprocessor few programs to run while others wait."""
 
-_GATHERED_PER_THREAD = 32
-"""Elements."""
+_GATHERED_PER_THREAD, _GATHERED_OF_SEVERAL = 64, 32
+"""Elements of one operand: few warps have less to wait for, and leave room for more programs that wait. Of several operands a thread has
+no registers for so many, and where some are not read in one piece more warps hide that."""
 
 _WALKED_PER_THREAD = 16
 """Elements: beside them stand the sums."""
 
 _LONG_STEP = 64
 """Columns that a tile of rows walks down in a step: few steps in which programs that share no rows bring a maximum together."""
+
+_STREAMED_ROWS = 64
+"""Rows side by side that a program walks down where their columns are read once: it needs no registers for all of them, and whole lines
+of memory are on their way."""
 
 _NARROWEST_ACROSS, _SPLIT_ACROSS, _WIDEST_ACROSS = 16, 32, 64
 """Rows side by side of which several programs take parts: whole sectors of memory at least, no more than leave them registers, and of
@@ -68,6 +74,10 @@ parts that one program brings together no more than it has registers for."""
 _LINE_BYTES, _MANY_ROWS = 128, 256
 """A line of memory: of 16-bit elements twice as many rows side by side fill it. Of fewer rows than these there are too many parts to bring
 together for that."""
+
+_SENT_ALONE = 4
+"""Bytes of an element that is sent to shared memory by itself, which takes three to five times as long as reading it when it is wanted.
+Narrower ones of a single row are not read ahead unless they lie in one piece."""
 
 _LONG_WALK = 16
 """Steps from which on 16-bit elements are read ahead though nothing is computed between their loads: few bytes are on their way else."""
@@ -99,7 +109,7 @@ def choose_rows(
 ) -> RowPlan:
     """`sweeps` is how many passes over the elements there are, `online` the sums that loops find along with another reduction."""
     if runs_along_rows(facts.body, facts.group.rows, facts.group.columns, facts.buffers):
-        return _across(facts, sweeps, device)
+        return _across(facts, sweeps, device, streams=sweeps <= 1 and not online)
     return _along(facts, sweeps, device, _bytes_read_again(facts, arrangement, online))
 
 
@@ -113,17 +123,41 @@ def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
 
 def stages_of(facts: GroupFacts, plan: RowPlan, device: DeviceModel) -> int:
     """How many blocks are read ahead in a plan's loops: none where there are few, where shared memory has room for no two programs
-    that do so, or where nothing is computed between the loads of a tile that is walked down (of parts: no second reduction)."""
+    that do so, where elements would be sent there one by one, or where nothing is computed between the loads of a tile that is walked
+    down (of parts: no second reduction)."""
     steps = plan.steps
     if plan.mode == "held" or (not isinstance(steps, Size) and steps < _STAGES):
         return 1
     loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
+    apart = [facts.buffers[name].dtype.itemsize for name, index in loads if not _is_in_one_piece(facts, index)]
+    if apart and (plan.row_block > 1 or max(apart) >= _SENT_ALONE):
+        return 1
     several = sum(isinstance(o, Reduce) for o in facts.body) > 1
     if len(loads) == 1 and plan.row_block > 1 and not (plan.mode == "split" and (several or _walks_far(facts, steps))):
         return 1
     element = sum(facts.buffers[name].dtype.itemsize for name, _ in loads)
     ahead = plan.row_block * plan.column_block * element * (_STAGES - 1)
     return _STAGES if 2 * ahead <= device.shared_memory else 1
+
+
+def _is_in_one_piece(facts: GroupFacts, index: Index) -> bool:
+    """Whether neighbours in the tile are neighbours in memory: not what is the same for many (a group norm's weight), nor what is looked
+    up."""
+    group = facts.group
+    loops = group.rows if runs_along_rows(facts.body, group.rows, group.columns, facts.buffers) else group.columns
+    looping = [symbol for symbol in loops if not is_constant(symbol.extent, 1)]
+    return not looping or is_constant(index.coefficient(looping[-1]), 1)
+
+
+def _are_in_one_piece(facts: GroupFacts) -> bool:
+    return all(_is_in_one_piece(facts, o.index) for o in facts.swept if isinstance(o, Load))
+
+
+def _operands_of_elements(facts: GroupFacts) -> int:
+    """How many are read that are others in each row."""
+    rows = set(facts.group.rows)
+    loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
+    return sum(not rows or not rows.isdisjoint(index.symbols) for _, index in loads)
 
 
 def _walks_far(facts: GroupFacts, steps: Extent) -> bool:
@@ -141,20 +175,23 @@ def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int)
         block = _long_held_block(facts, read_again)
     if block:
         return _held(facts, device, block)
-    is_few = nominal(rows) < 2 * device.multiprocessors
-    if (is_few or _is_worth_waiting(facts, read_again)) and (gathered := _gathered(facts, sweeps, device)) is not None:
+    is_few, in_one_piece = nominal(rows) < 2 * device.multiprocessors, _are_in_one_piece(facts)
+    waits = _is_worth_waiting(facts, read_again) if in_one_piece else nominal(rows) < device.multiprocessors
+    if (waits or (is_few and in_one_piece)) and (gathered := _gathered(facts, sweeps, device)) is not None:
         return gathered
-    if is_few:
+    if is_few or (_stores_along(facts) and not in_one_piece):
         return _looped(columns, 1, 8192, 16)
-    block = 8192 // facts.widest_itemsize
-    return _looped(columns, 1, block if _stores_along(facts) or _is_in_whole_sectors(facts) else min(block, _SHORT_BLOCK), 8)
+    if not _stores_along(facts) or not _is_in_whole_sectors(facts):
+        return _looped(columns, 1, _SHORT_BLOCK, _SHORT_BLOCK_WARPS)
+    return _looped(columns, 1, 8192 // facts.widest_itemsize, 8)
 
 
 def _is_worth_waiting(facts: GroupFacts, read_again: int) -> bool:
     """Whether programs that wait for one another cost less than a loop's second reading, of `read_again` bytes of each element.
 
     Rows that begin anywhere are read in small pieces, of which programs that wait have too few on their way. What a loop reads again comes
-    from the cache: two bytes of each element in less time than a meeting takes, unless stored results have taken their place there.
+    from the cache: two bytes of each element in less time than a meeting takes, unless stored results have taken their place there. Nor
+    does it pay where some of what is read does not lie in one piece: many warps hide that, and those that wait are few.
     """
     return bool(read_again) and _is_in_whole_sectors(facts) and (_stores_along(facts) or read_again > 2)
 
@@ -256,7 +293,8 @@ def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | 
     fitting = [block for block in _GATHERED_BLOCKS if block * most >= columns]
     filled = [block for block in fitting if columns % block == 0 or columns % block > block // 2 or columns > 8 * block]
     block = (filled or fitting or _GATHERED_BLOCKS)[0]
-    return _divided("gathered", columns, 1, block, block // (32 * _GATHERED_PER_THREAD), most)
+    per_thread = _GATHERED_PER_THREAD if _are_in_one_piece(facts) and _operands_of_elements(facts) == 1 else _GATHERED_OF_SEVERAL
+    return _divided("gathered", columns, 1, block, block // (32 * per_thread), most)
 
 
 def _may_be_gathered(facts: GroupFacts, sweeps: int, most: int) -> bool:
@@ -266,10 +304,13 @@ def _may_be_gathered(facts: GroupFacts, sweeps: int, most: int) -> bool:
     return sweeps > 1 and most > 1 and rows < MOST_TICKETS
 
 
-def _across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan:
-    """Rows lie next to one another in memory: a tile of some rows, walked down the columns."""
+def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) -> RowPlan:
+    """Rows lie next to one another in memory: a tile of some rows, walked down the columns. `streams`: no element is used twice."""
     columns, rows = facts.group.column_count, nominal(facts.group.row_count)
     whole = _held_block(columns, MOST_HELD_COLUMNS)
+    if whole > _LONG_STEP and streams and rows >= _STREAMED_ROWS * device.multiprocessors:
+        step = min(_LONG_STEP, whole // 4)
+        return _looped(columns, _STREAMED_ROWS, step, _warps_across(_STREAMED_ROWS * step))
     if whole:
         row_block = max(2, min(_TILE_ELEMENTS * 2 // whole, power_of_two(rows), 256))
         while row_block > 8 and rows < 2 * row_block * device.multiprocessors:
