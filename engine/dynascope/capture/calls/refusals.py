@@ -116,7 +116,7 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     if (
         not tensors
         or any(isinstance(each, torch.Generator) for each in (*arguments, *keywords.values()))  # it would go on
-        or (lower is None and _are_usual(target, tensors, arguments, keywords, device) and not _takes_no_floats(target))
+        or (lower is None and _are_usual(target, tensors, arguments, keywords, device) and not _takes_no_floats(_operator(target)))
     ):
         return None
     named = tuple((name, _kinds((item,))) for name, item in keywords.items())
@@ -300,17 +300,17 @@ def _overloads(target: Callable) -> list[torch._ops.OpOverload]:
 
 
 @cache
-def _takes_no_floats(target: Callable) -> bool:
-    """Whether an operand is of integers, or of truth values."""
-    name = getattr(_operator(target), "__name__", "")
+def _takes_no_floats(packet: Any) -> bool:
+    """Whether an operand is of integers, or of truth values. Asked of operators alone, which stay: a graph that is called would."""
+    name = getattr(packet, "__name__", "")
     if name.startswith("bitwise_") or name in ("gcd", "lcm"):
         return True
     if name in _OF_BITS:
         return True
     return any(
         argument.name in _PLACES and "Tensor" in str(argument.type)
-        for overload in _overloads(target)
-        for argument in overload._schema.arguments
+        for overload in (packet.overloads() if packet is not None else ())
+        for argument in getattr(packet, overload)._schema.arguments
     )
 
 
