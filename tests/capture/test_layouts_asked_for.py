@@ -234,3 +234,17 @@ def test_which_class_of_storage_a_tensor_has():
 
     x = torch.ones(2)
     assert dynascope.compile(program, backend="eager")(x) == program(x)
+
+
+@pytest.mark.gpu
+def test_how_attention_lies_on_a_gpu_its_kernels_say():
+    """Not meta tensors, which compute its formula: so `contiguous` may have to copy."""
+
+    def function(q):
+        return F.scaled_dot_product_attention(q, q, q).contiguous()
+
+    q = torch.randn(2, 4, 16, 8, device="cuda")
+    for operand in (q, q.transpose(1, 2).contiguous().transpose(1, 2), q.bfloat16()):
+        found, expected = dynascope.compile(function, fullgraph=True)(operand), function(operand)
+        torch.testing.assert_close(found, expected)
+        assert found.stride() == expected.stride()

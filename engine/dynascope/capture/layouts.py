@@ -23,6 +23,8 @@ _ANY_OPERANDS = "_linalg_svd linalg_eig _fft_c2r _fft_r2c _fft_c2c"
 ANY_OPERANDS = frozenset(_ANY_OPERANDS.split())
 """Operators whose meta kernels are not to be asked."""
 
+ATTENTION = torch.nn.functional.scaled_dot_product_attention.__name__
+
 _UNUSUAL_OPERANDS = """
     native_batch_norm _native_batch_norm_legit _batch_norm_with_update convolution replication_pad2d replication_pad3d
     reflection_pad2d reflection_pad3d log_sigmoid_forward max_unpool2d max_unpool3d normal native_dropout_backward
@@ -125,7 +127,7 @@ def _keeps_known(node: fx.Node) -> bool:
     """Whether the strides of a node's result follow, as on meta, from those of its operands."""
     if node.op == "get_attr" or node.target in (operator.getitem, getattr):
         return True
-    if isinstance(node.target, HOLDS_GRAPH):
+    if isinstance(node.target, HOLDS_GRAPH) or _is_attention_elsewhere(node):
         return False
     called = _operators_of(node)
     if called is None:
@@ -138,6 +140,13 @@ def _keeps_known(node: fx.Node) -> bool:
     if all(each.is_contiguous() for each in tensors):
         return True
     return not names & UNUSUAL_OPERANDS and not (_is_promoted(tensors) and any(map(_is_pointwise, called)))
+
+
+def _is_attention_elsewhere(node: fx.Node) -> bool:
+    """Which kernel computes it, and so how its result lies, devices other than the processor choose by themselves; meta tensors compute its
+    formula."""
+    device = node.meta.get("device")
+    return getattr(node.target, "__name__", "") == ATTENTION and device is not None and device.type != "cpu"
 
 
 def _operators_of(node: fx.Node) -> list[Any] | None:

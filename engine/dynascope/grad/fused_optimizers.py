@@ -19,6 +19,7 @@ from dynascope.grad.decompose.pointwise import wide
 from dynascope.grad.metadata import overloads
 from dynascope.grad.numbers import number_of
 from dynascope.grad.tape import Value
+from dynascope.grad.views import reshape
 
 if TYPE_CHECKING:
     from dynascope.grad.record import Recorder
@@ -153,9 +154,10 @@ def _downhill(recorder: Recorder, target: torch.Tensor, gradient: Value, put: Pu
 
 def _rate(recorder: Recorder, lr: Rate) -> Any:
     """A number, or in float64 what a tensor holds."""
-    if isinstance(lr, torch.Tensor):
-        return recorder.builder.convert(recorder.value(lr), torch.float64)
-    return number_of(lr)
+    if not isinstance(lr, torch.Tensor):
+        return number_of(lr)
+    rate = recorder.builder.convert(recorder.value(lr), torch.float64)
+    return reshape(recorder.builder, rate, ()) if rate.rank else rate
 
 
 def _as_value(b: StepBuilder, rate: Any, like: Value) -> Value:

@@ -278,13 +278,18 @@ def single_operator(target: Callable) -> Callable | None:
     return getattr(torch.ops.aten, name.removeprefix("_foreach_"), None) if name.startswith("_foreach_") else None
 
 
+_FUSED = "_fused_"
+"""Steps of optimizers, whose rate may be a number on the processor."""
+
+
 def takes_several_devices(target: Callable, name: str, tensors: list[tuple[torch.device, torch.Tensor]]) -> bool:
     """Whether an operation of this name takes these tensors, each given with its true device. Those on the CPU may be numbers."""
     if name in ACROSS_DEVICES:
         return True
     accelerators = {device for device, _ in tensors if device.type != "cpu"}
     numbers_only = all(example.dim() == 0 for device, example in tensors if device.type == "cpu")
-    return len(accelerators) == 1 and numbers_only and (is_pointwise(target) or _takes_one_tensor(target))
+    takes_numbers = is_pointwise(target) or _takes_one_tensor(target) or name.startswith(_FUSED)
+    return len(accelerators) == 1 and numbers_only and takes_numbers
 
 
 def _takes_one_tensor(target: Callable) -> bool:

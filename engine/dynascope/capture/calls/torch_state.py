@@ -131,7 +131,7 @@ def group_tensors(machine: Machine, arguments: list[Value], keywords: dict[str, 
         groups.setdefault(key, (TupleValue(tuple(map(ConstantValue, key))), []))[1].append(at)
     items = {}
     for key, (shown, places) in groups.items():
-        parts = ListValue([ListValue([each[at] for at in places]) for each in lists])
+        parts = ListValue([ListValue([each[at] for at in places] if each else []) for each in lists])
         indices = ListValue([ConstantValue(at) for at in places] if with_indices else [])
         items[key] = (shown, TupleValue((parts, indices)))
     return DictValue(items)
