@@ -53,8 +53,8 @@ def correlation(input):
     return torch.complex(found.real.clip(-1, 1), found.imag.clip(-1, 1)) if found.is_complex() else found.clip(-1, 1)
 
 
-def as_it_is(input, correction):
-    return torch.cov(input, correction=correction)
+def as_it_is(*arguments):
+    return torch.cov(arguments[0], correction=arguments[1])
 
 
 @meaning(as_it_is)
