@@ -71,6 +71,11 @@ PROGRAMS = {
     "out of another dimension": lambda x: torch.vmap(lambda row: row * 2, out_dims=1)(x),
     "vmap of vmap": lambda x: torch.vmap(torch.vmap(lambda a, b: a * b, (None, 0)), (0, None))(x[0], x[1]),
     "of numbers": lambda x: torch.vmap(lambda number: number * 0.1 + 2)(x[0].double()),
+    "vmap in chunks": lambda x: torch.vmap(lambda row: row.sin() * row.sum(), chunk_size=3)(x * 2) + 1,
+    "vmap of a structure in chunks": lambda x: torch.vmap(
+        lambda p, b: {"sum": p["a"] + b, "number": b @ p["a"]}, ({"a": 1}, None), {"sum": 1, "number": 0}, chunk_size=2
+    )({"a": x}, x[0]),
+    "vmap row by row": lambda x: func.vmap(func.grad(lambda row: (row**3).sum()), chunk_size=1)(x),
     "vmap made outside": lambda x: mapped_outside(x * 2),
     "with constants": lambda x: torch.vmap(with_constants)(x),
     "changes its own": lambda x: torch.vmap(changes_its_own)(x),
@@ -202,11 +207,11 @@ def logs(row):
     [
         lambda x: torch.vmap(logs)(x) + 1,
         lambda x: torch.vmap(lambda row: row.add_(1))(x * 1) + 1,
-        lambda x: torch.vmap(lambda row: row * 2, chunk_size=2)(x) + 1,
+        lambda x: torch.vmap(lambda row: row * 2, randomness="same", chunk_size=2)(x) + 1,
         lambda x: func.grad(lambda a: (a * a.detach().sum().item()).sum())(x) + 1,
         lambda x: func.grad(lambda a: (a[a > 0] * 2).sum())(x) + 1,
     ],
-    ids=["effects", "writes to what it is given", "chunks", "a number", "a size"],
+    ids=["effects", "writes to what it is given", "the same numbers in chunks", "a number", "a size"],
 )
 def test_what_is_left_to_torch_is_one_break(program):
     dispatch = compiled(program)

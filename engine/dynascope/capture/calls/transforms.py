@@ -17,10 +17,11 @@ import torch
 from torch import fx
 from torch._functorch import eager_transforms
 from torch._functorch import vmap as mapping
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.autograd_functions.transforms import Differentiated, Jacobian, Mapped, Pulled, Pushed
-from dynascope.capture.calls import python
+from dynascope.capture.calls import equivalents, python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import copied, read_by, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
@@ -251,10 +252,12 @@ def known(machine: Machine, value: Value) -> Any:
 
 
 @meaning(mapping.vmap_impl)
-def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     function, in_dims, out_dims, randomness, chunk_size, *given = arguments
     if known(machine, chunk_size) is not None:
-        raise Break(ForeignCall("torch.func.vmap", "it works in chunks"))
+        if known(machine, randomness) == "same":  # each chunk begins with the same state of the generator
+            raise Break(ForeignCall("torch.func.vmap", "it draws the same numbers for each chunk"))
+        return equivalents.enter(machine, mapped_in_chunks, arguments, keywords)
     body = Body(machine, "vmap")
     dims = known(machine, in_dims)
     if not isinstance(dims, (int, tuple)):  # lists are taken inside of it alone
@@ -281,6 +284,23 @@ def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
         results, lambda graph, count: Mapped("vmap", graph, count, in_dims_of_inputs, tuple(outs), chosen), []
     )
     return body.filled(result, iter(made))
+
+
+def mapped_in_chunks(function, in_dims, out_dims, randomness, chunk_size, *given, **named):
+    count, flat_dims, flat, structure = mapping._process_batched_inputs(in_dims, given, function)
+    dims = tree_unflatten(flat_dims, structure)
+    start, results = 0, []
+    for length in mapping.get_chunk_sizes(count, chunk_size):
+        parts = [item if dim is None else item.narrow(dim, start, length) for item, dim in zip(flat, flat_dims, strict=True)]
+        made = mapping.vmap_impl(function, dims, out_dims, randomness, None, *tree_unflatten(parts, structure), **named)
+        found, structure_of_results = tree_flatten(made)
+        results.append(found)
+        start += length
+    if not results:
+        raise AssertionError("arg_spec must not be None")
+    out = mapping._broadcast_to_and_flatten(out_dims, structure_of_results)
+    joined = [torch.cat(parts, dim) for parts, dim in zip(zip(*results, strict=True), out, strict=True)]
+    return tree_unflatten(joined, structure_of_results)
 
 
 def dims_of(machine: Machine, value: Value, dims: Any) -> list[int]:
