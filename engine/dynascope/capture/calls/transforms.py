@@ -1,4 +1,4 @@
-"""`torch.func`: what a transform is applied to is followed once, and becomes the graph of one node.
+"""`torch.func`: what a transform is applied to is followed once (in chunks, for each), and becomes the graph of one node.
 
     vmap(f)(x)       f is followed for a row of x; the node maps its graph over all rows
     grad(f)(x)       f is followed for x; the node differentiates its graph
