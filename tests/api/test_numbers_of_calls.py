@@ -115,6 +115,27 @@ def test_arrays_of_numbers_that_vary(name):
     assert 0 < len(made) <= (5 if name == "of its length" else 3)
 
 
+OF_SIZES = {
+    "product": lambda x: (x * 2).view(math.prod(x.shape[:2]), -1) / math.prod(x.shape),
+    "product from a number": lambda x: x * math.prod(x.shape, start=2),
+    "product of what a generator gives": lambda x: x * math.prod(size + 1 for size in x.shape),
+    "product of what an iterator gives": lambda x: x * math.prod(iter([*x.shape, 2])),
+    "sum": lambda x: x * math.fsum(x.size()) * math.fsum(map(float, x.shape)),
+    "mean": lambda x: x * statistics.fmean(x.shape),
+    "root of NumPy's": lambda x: x / np.linalg.norm(x.shape),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_all_sizes_of_a_tensor_at_once(name):
+    made = []
+    compiled = dynascope.compile(OF_SIZES[name], backend=kept_in(made))
+    for size in (4, 5, 7, 10):
+        x = torch.arange(size * 6.0).view(size, 2, 3)
+        assert is_same(compiled(x), OF_SIZES[name](x))
+    assert len(made) == 2
+
+
 @pytest.mark.compiler
 @pytest.mark.parametrize("name", ["computed further", "as a size", "returned", "of statistics", "several results", "single precision"])
 def test_in_kernels(name):

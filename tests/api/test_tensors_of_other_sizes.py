@@ -726,3 +726,55 @@ def test_what_is_repeated_is_laid_out_as_eager_does_it():
     function = dynascope.compile(lambda x: x.t() + 1)
     for x in (torch.ones(3, 4), torch.ones(6, 4)[::2], torch.ones(4).expand(3, 4)):
         assert function(x).stride() == (x.t() + 1).stride()
+
+
+SQUARES = {
+    "the rest": lambda x: x.view(2, int(x.shape[1] ** 0.5), -1, 8).mean(2),
+    "both sides": lambda x: x.transpose(1, 2).reshape(2, 8, int(math.sqrt(x.size(1))), int(math.sqrt(x.size(1)))).mean(-1),
+    "in a row": lambda x: x.view((2, math.isqrt(x.shape[1]), round(x.shape[1] ** 0.5), 8)).sin(),
+    "a quotient": lambda x: x.reshape(2, int(x.shape[1] ** 0.5), x.shape[1] // int(x.shape[1] ** 0.5), 8) * 2,
+}
+
+
+@pytest.mark.parametrize("name", SQUARES)
+def test_patches_of_square_pictures(name):
+    made = []
+    compiled = dynascope.compile(SQUARES[name], backend=kept_in(made))
+    for side in (2, 3, 4, 5, 7):
+        x = torch.randn(2, side * side, 8)
+        torch.testing.assert_close(compiled(x), SQUARES[name](x))
+    assert len(made) == 2
+    for program in (SQUARES[name], compiled):
+        if name != "the rest":
+            with pytest.raises(RuntimeError, match="invalid for input"):
+                program(torch.randn(2, 11, 8))
+
+
+PARTS = {
+    "halves": (lambda x: x.split(x.shape[1] // 2, 1)[0] * x.split(x.shape[1] // 2, dim=1)[1], (6, 8, 10, 4, 16)),
+    "of torch": (lambda x: torch.stack(torch.split(x, x.shape[-2] // 2, -2)), (6, 8, 10, 4, 16)),
+    "thirds": (lambda x: torch.cat([part.exp() for part in x.split((x.shape[1] + 2) // 3, 1)], 1), (9, 8, 7, 12, 15)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_as_many_parts_of_each_size(name):
+    program, sizes = PARTS[name]
+    made = []
+    compiled = dynascope.compile(program, backend=kept_in(made))
+    for size in sizes:
+        x = torch.randn(2, size, 8)
+        torch.testing.assert_close(compiled(x), program(x))
+    assert len(made) == 2
+
+
+def test_another_number_of_parts():
+    def program(x):
+        return [part * 2 for part in x.split(x.shape[1] // 2, 1)]
+
+    made = []
+    compiled = dynascope.compile(program, backend=kept_in(made))
+    for size in (6, 8, 10, 7, 12, 9, 11):
+        x = torch.randn(2, size, 8)
+        torch.testing.assert_close(compiled(x), program(x))
+    assert len(made) == 3

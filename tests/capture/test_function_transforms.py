@@ -14,6 +14,7 @@ LAYER = nn.Linear(4, 2)
 NORMED = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU()).eval()
 mapped_outside = torch.vmap(lambda row: row.sin() * row.sum())
 jacobian_outside = func.jacrev(lambda t: t.sin() * t.sum())
+jacobian_in_chunks = func.jacrev(lambda t: t.sin() * t.sum(), chunk_size=3)
 
 
 def with_constants(row):
@@ -41,6 +42,11 @@ def value_and_pull(x):
     return value, pull(torch.ones_like(x))[0]
 
 
+def pulled_with_aux(x):
+    value, pull, besides = func.vjp(lambda a, b: ((a * b).sin(), a + b), x, x * 2, has_aux=True)
+    return value, pull(torch.ones_like(x)), besides
+
+
 def without_recording(x):
     with torch.no_grad():
         return func.grad(lambda a: (a * a).sum())(x)
@@ -65,6 +71,11 @@ PROGRAMS = {
     "out of another dimension": lambda x: torch.vmap(lambda row: row * 2, out_dims=1)(x),
     "vmap of vmap": lambda x: torch.vmap(torch.vmap(lambda a, b: a * b, (None, 0)), (0, None))(x[0], x[1]),
     "of numbers": lambda x: torch.vmap(lambda number: number * 0.1 + 2)(x[0].double()),
+    "vmap in chunks": lambda x: torch.vmap(lambda row: row.sin() * row.sum(), chunk_size=3)(x * 2) + 1,
+    "vmap of a structure in chunks": lambda x: torch.vmap(
+        lambda p, b: {"sum": p["a"] + b, "number": b @ p["a"]}, ({"a": 1}, None), {"sum": 1, "number": 0}, chunk_size=2
+    )({"a": x}, x[0]),
+    "vmap row by row": lambda x: func.vmap(func.grad(lambda row: (row**3).sum()), chunk_size=1)(x),
     "vmap made outside": lambda x: mapped_outside(x * 2),
     "with constants": lambda x: torch.vmap(with_constants)(x),
     "changes its own": lambda x: torch.vmap(changes_its_own)(x),
@@ -98,6 +109,13 @@ PROGRAMS = {
     "hessian by a structure": lambda x: func.hessian(lambda p: (p["a"].sin() * p["b"]).sum())({"a": x[0], "b": x[1]}),
     "jacrev made outside": lambda x: jacobian_outside(x[0]),
     "jacfwd": lambda x: func.jacfwd(lambda a: a.sin() * a.sum())(x[0]),
+    "vjp with something besides": lambda x: pulled_with_aux(x),
+    "jvp with something besides": lambda x: func.jvp(lambda a: (a.sin() * 2, a + 1), (x,), (x * 3,), has_aux=True),
+    "jacrev in chunks": lambda x: func.jacrev(lambda a: a.sin() * a.sum(), chunk_size=2)(x[0]),
+    "jacrev row by row": lambda x: func.jacrev(lambda a, b: (a * b, b.sum()), (0, 1), chunk_size=1)(x[0], x[1]),
+    "jacrev with something besides": lambda x: func.jacrev(lambda a, b: (a * b, {"sum": a + b}), -1, has_aux=True)(x[0], x[1]),
+    "jacfwd with something besides": lambda x: func.jacfwd(lambda a, b: (a * b, {"sum": a + b}), (0, 1), has_aux=True)(x[0], x[1]),
+    "jacrev in chunks made outside": lambda x: func.vmap(jacobian_in_chunks)(x),
     "hessian": lambda x: func.hessian(lambda a: (a**3).sum())(x[0]),
 }
 
@@ -129,6 +147,29 @@ def test_one_graph_with_eagers_values_and_gradients(name):
                 assert mine.requires_grad == theirs.requires_grad
     assert dispatch.compilation.codes == [] and not dispatch.refused
     assert all(len(captured.graph.module.graph.nodes) for captured in dispatch.captures)
+
+
+MADE = {
+    "jacrev": func.jacrev(lambda t: t.sin() * t.sum()),
+    "jacrev by two": func.jacrev(lambda t, u=X[1]: {"y": t * u, "z": t.sum()}),
+    "jacrev in chunks": func.jacrev(lambda t: t.sin() * t.sum(), chunk_size=2),
+    "jacfwd": func.jacfwd(lambda t: t.sin() * t.sum()),
+    "jacfwd with something besides": func.jacfwd(lambda t: (t.sin() * t.sum(), t + 1), has_aux=True),
+    "hessian": func.hessian(lambda t: (t.sin() * t.sum()).sum()),
+    "jacobian of a jacobian": func.jacrev(func.jacrev(lambda t: t.sin() * t.sum())),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_transform_gave_is_compiled_itself(name):
+    made = MADE[name]
+    dispatch = compiled(made)
+    for size in (4, 3, 6):
+        x = torch.linspace(0.0, 1.0, size)
+        x = x if name != "jacrev by two" else X[0]
+        for mine, theirs in zip(tree_leaves(dispatch(x)), tree_leaves(made(x)), strict=True):
+            torch.testing.assert_close(mine, theirs)
+    assert dispatch.compilation.codes == [] and not dispatch.refused
 
 
 def test_random_numbers_are_eagers():
@@ -166,11 +207,11 @@ def logs(row):
     [
         lambda x: torch.vmap(logs)(x) + 1,
         lambda x: torch.vmap(lambda row: row.add_(1))(x * 1) + 1,
-        lambda x: torch.vmap(lambda row: row * 2, chunk_size=2)(x) + 1,
+        lambda x: torch.vmap(lambda row: row * 2, randomness="same", chunk_size=2)(x) + 1,
         lambda x: func.grad(lambda a: (a * a.detach().sum().item()).sum())(x) + 1,
         lambda x: func.grad(lambda a: (a[a > 0] * 2).sum())(x) + 1,
     ],
-    ids=["effects", "writes to what it is given", "chunks", "a number", "a size"],
+    ids=["effects", "writes to what it is given", "the same numbers in chunks", "a number", "a size"],
 )
 def test_what_is_left_to_torch_is_one_break(program):
     dispatch = compiled(program)

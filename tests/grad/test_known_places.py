@@ -12,6 +12,12 @@ def set_to(x):
     return y
 
 
+def set_along(x):
+    y = x * 1
+    y[range(4), torch.tensor([5, 0, 2, 5])] = 0.5
+    return y
+
+
 def added_to(x):
     y = x * 1
     y.index_put_((torch.tensor([1, -1]),), torch.ones(2, *x.shape[1:]), accumulate=True)
@@ -29,6 +35,13 @@ PROGRAMS = {
     "set": set_to,
     "added to": added_to,
     "many": lambda x: x[[0, 1, 2, 3, 0, 1]],
+    "a range": lambda x: x[range(3, -1, -2)] * x[:, range(2), None].sum(),
+    "one of each": lambda x: x[range(4), torch.tensor([5, 0, 2, 5])] * 2,
+    "one of each by lists": lambda x: x[(0, 1), torch.tensor([5, 0]), [2, 2]],
+    "rows of places": lambda x: x[:, [[0, 1], [2, 3]]] * 2,
+    "ranges of places": lambda x: x[[range(2), range(2)], torch.tensor([[1, 2], [3, 0]])],
+    "none": lambda x: x[range(0)].sum() + x[:, []].sum() + x,
+    "set along": set_along,
 }
 
 
@@ -48,6 +61,15 @@ def test_they_are_read_and_written_as_in_eager(program):
 def test_a_place_that_is_not_there_raises():
     with pytest.raises(IndexError, match="index 7 is out of bounds"):
         dynascope.compile(lambda x: x[[7]])(torch.ones(4, 3))
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+def test_a_list_of_lists_is_what_torch_takes_it_for():
+    def program(x):
+        return x[[[0, 1], [1, 2]]] * 2
+
+    x = torch.randn(4, 6)
+    assert torch.equal(dynascope.compile(program)(x), program(x))
 
 
 def test_nothing_is_looked_up_in_either_pass():

@@ -37,8 +37,13 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 
+SPLITS = ("split", torch.split, torch.Tensor.split)
 MOST_CUTS = 24
 """Relations to try, each in worlds of its own."""
+
+
+def are_alike(lengths: Sequence[int], now: Any) -> bool:
+    return bool(lengths) and all(length == len(now) for length in lengths)
 
 
 class Extents:
@@ -202,10 +207,25 @@ class Extents:
         if node.target is gradients or hasattr(type(now), "n_sequence_fields"):
             return  # one for each leaf, or for each of the names that the class has
         lengths = self._answers_elsewhere(node, len)
-        if lengths and all(length == len(now) for length in lengths):
+        if not are_alike(lengths, now) and self._keep_length(node, len(now)):
+            return
+        if not are_alike(lengths, now) and self._rely_on_parts(node, len(now)):
+            lengths = self._answers_elsewhere(node, len)
+        if are_alike(lengths, now):
             self._keep_above(node, len, len(now))
-        elif not self._keep_length(node, len(now)):
+        else:
             self._fixed(None)
+
+    def _rely_on_parts(self, node: fx.Node, count: int) -> bool:
+        """Of parts of a size that varies (`x.split(n // 2)`): that there are as many. Whether that could be said."""
+        tensor, size, dimension = [*node.args, *node.kwargs.values(), 0][:3]
+        if node.target not in SPLITS or not isinstance(size, fx.Node) or not isinstance(dimension, int):
+            return False
+        sizes = self._sizes_of(tensor, tensor.meta["example_value"].shape)
+        whole, part = sizes[dimension] if sizes else None, size.meta.get("size")
+        if whole is None or part is None or self.machine.sizes.are_late([whole, part]):
+            return False
+        return bool((whole + part - 1) // part == count)
 
     def _fix_unbound(self, node: fx.Node) -> None:
         tensor: Any = node.args[0] if node.args else node.kwargs["input"]

@@ -39,6 +39,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     context_variables,
     copying,
     counted_bins,
+    covariances,
     deques,
     differentiation,
     distances,

@@ -1,4 +1,4 @@
-"""Subscripts of tensors: lists of positions as constants, and slices as one operator each, whether they cut or not.
+"""Subscripts of tensors: lists and ranges of positions as constants, and slices as one operator each, whether they cut or not.
 
     x[1, :n]        slice(x, 1, 0, n)[1, :]        also where `n` is all that there is
 
@@ -8,7 +8,9 @@ padded to the longest, one fills its row, and which one that is differs from cal
 
 from __future__ import annotations
 
+import functools
 import operator
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -46,19 +48,37 @@ def _prepared(recorder: Recorder, tensor: Any, index: Any) -> tuple[torch.Tensor
 
 
 def _holds_list(index: Any) -> bool:
-    return isinstance(index, list) or (
-        isinstance(index, tuple) and any(isinstance(item, (list, tuple)) for item in index)
-    )
+    return isinstance(index, (list, range)) or (isinstance(index, tuple) and any(isinstance(item, SEQUENCES) for item in index))
+
+
+SEQUENCES = (list, tuple, range)
 
 
 def _with_constants(recorder: Recorder, index: Any) -> Any:
+    if isinstance(index, list) and any(isinstance(item, SEQUENCES) for item in index) and _rows_are_places():
+        index = tuple(index)
     if isinstance(index, tuple):
-        return tuple(_with_constants(recorder, list(item) if isinstance(item, tuple) else item) for item in index)
-    if isinstance(index, list) and all(isinstance(item, (int, bool)) for item in index):
-        with torch.utils._python_dispatch._disable_current_modes():
-            positions = torch.tensor(index, dtype=None if index else torch.int64)
-        return recorder.constant(positions)
-    return index
+        return tuple(_as_constant(recorder, item) for item in index)
+    return _as_constant(recorder, index)
+
+
+def _as_constant(recorder: Recorder, index: Any) -> Any:
+    if not isinstance(index, SEQUENCES) or not _holds_numbers_only(index):
+        return index
+    with torch.utils._python_dispatch._disable_current_modes():
+        positions = torch.tensor(index, dtype=None if index else torch.int64)
+    return recorder.constant(positions)
+
+
+def _holds_numbers_only(index: Any) -> bool:
+    return all(type(item) in (int, bool) or isinstance(item, SEQUENCES) and _holds_numbers_only(item) for item in index)
+
+
+@functools.cache
+def _rows_are_places() -> bool:
+    """Whether `x[[[0, 1], [1, 2]]]` is `x[[0, 1], [1, 2]]`, as in older versions of torch, or is told one tensor of four places."""
+    with torch.utils._python_dispatch._disable_current_modes(), warnings.catch_warnings(action="ignore"):
+        return torch.zeros(3, 3)[[[0, 1], [1, 2]]].dim() == 1
 
 
 def _cut(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:

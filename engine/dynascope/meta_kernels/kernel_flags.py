@@ -19,6 +19,15 @@ ATTENTION: dict[Callable[..., None], Callable[..., Any]] = {
     for kernel in _KERNELS
     if hasattr(torch._C, f"_set_sdp_use_{kernel}") and hasattr(torch._C, f"_get_{kernel}_sdp_enabled")
 }
+
+
+def attention_order() -> tuple[int, ...]:
+    """Which kernel of attention is asked first (`sdpa_kernel(..., set_priority=True)`)."""
+    return tuple(torch._C._get_sdp_priority_order())
+
+
+if hasattr(torch._C, "_set_sdp_priority_order"):
+    ATTENTION[torch._C._set_sdp_priority_order] = attention_order
 _SETTERS = filter(re.compile(r"(_cuda)?_set_(cudnn|cublas)_(?!\w*tf32)\w+").fullmatch, dir(torch._C))
 """Without the older ones that set a precision: where a program has set it by the newer ones, asking them raises."""
 OF_GPU_LIBRARIES: dict[Callable[..., None], Callable[..., Any]] = {

@@ -24,6 +24,7 @@ from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
     CellValue,
+    ConstantValue,
     DictValue,
     FunctionValue,
     InstanceValue,
@@ -259,6 +260,15 @@ REMEMBERED = (bool, int, float, complex, str, bytes, type(None), torch.dtype, to
 def is_remembered(thing: Any) -> bool:
     """Whether it is a constant, of constants alone."""
     return all(map(is_remembered, thing)) if type(thing) in (tuple, frozenset) else type(thing) in REMEMBERED
+
+
+@object_meaning(types.GenericAlias)
+def alias(machine: Machine, thing: types.GenericAlias, arguments: Arguments, keywords: Keywords) -> Any:
+    """`dict[str, int]()` makes what its class makes; what can have attributes remembers how it was called."""
+    origin = machine.outside.fixed(thing.__origin__, thing.__origin__.__name__)
+    if thing.__origin__.__dictoffset__:
+        return equivalents.enter(machine, equivalents.construct_by_alias, [ConstantValue(thing), origin, *arguments], keywords)
+    return machine.call(origin, arguments, keywords)
 
 
 def _operator_function(function: Any, apply: Any) -> None:

@@ -1,7 +1,7 @@
 """`torch.utils.checkpoint.checkpoint`: the function is followed like any other, and what it makes is marked to be made again.
 
 Which values the backward pass keeps is decided where the graph is cut (`grad/partition.py`): nothing of what lies between the
-arguments and the result of such a call, as in eager.
+arguments and the result of such a call, as in eager, but what its program wants kept (`selective_checkpointing.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import requires_grad
 from dynascope.capture.calls.inference_mode import memory_made_inside
 from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.selective_checkpointing import policy_of, to_keep
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.calls.views_in_place import saves
 from dynascope.capture.earlier import Earlier
@@ -40,8 +41,10 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     function, *given = arguments
     rest = {name: value for name, value in keywords.items() if name not in WITHOUT_MEANING_HERE}
     reentrant = rest.pop("use_reentrant", None)
-    if reentrant is None or "context_fn" in rest or "debug" in rest:
-        raise Break(ForeignCall("checkpoint", "how it runs again is left open, or told by functions of the program"))
+    contexts = rest.pop("context_fn", None)
+    looks_closely = "debug" in rest and machine.object_of(rest.pop("debug")) is not False
+    if reentrant is None or looks_closely or (contexts is not None and machine.object_of(reentrant)):
+        raise Break(ForeignCall("checkpoint", "how it runs again is left open, or it is to look for what differs"))
     operands = [each for each in map(machine.realize, (*given, *rest.values())) if isinstance(each, TensorValue)]
     memory = memory_made_inside(machine) if machine.has_inference_tensors or machine.inference_steps else set()
     if torch.is_grad_enabled() and (torch.is_inference_mode_enabled() or any(storage_of(each.node) in memory for each in operands)):
@@ -50,6 +53,7 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
         raise Break(ForeignCall("checkpoint", "without an argument that requires grad its result has no gradient"))
     graph = machine.graph
     before, tensor_writes = Earlier(machine, [function, *given]), len(machine.tensor_writes)
+    policy = None if contexts is None else policy_of(machine, contexts)
     start = len(graph.graph.nodes)
     read = variables_of(machine, function)
     result = machine.realize(machine.call_now(function, given, rest))
@@ -61,6 +65,10 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
         if draws_anew and not all(map(may_go, made)):
             raise Break(ForeignCall("checkpoint", "its function may draw other random numbers when it runs again"))
         kept = {value.node for value in tensors_of(machine, result)}
+        if policy is not None:
+            kept.update(to_keep(machine, policy, made))
+            if before.is_changed(machine):
+                raise Break(ForeignCall("checkpoint", "its policy changes objects of the program"))
         graph.make_again([node for node in made if node not in kept])
         machine.journal.append(machine.checkpoints, (tensor_writes, made, read))
         earlier = {storage_of(node) for node in list(graph.graph.nodes)[:start]}

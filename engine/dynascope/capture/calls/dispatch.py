@@ -9,6 +9,7 @@ import contextvars
 import dataclasses
 import enum
 import functools
+import math
 import re
 import sys
 import types
@@ -65,6 +66,7 @@ from dynascope.capture.protocols.classes import (
     lookup,
     refuse_own_comparisons,
 )
+from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import (
     DataDependentValue,
     DebuggerCall,
@@ -81,7 +83,9 @@ from dynascope.capture.values import (
     ConstantValue,
     DescriptorValue,
     FunctionValue,
+    GeneratorValue,
     InstanceValue,
+    IteratorValue,
     ListValue,
     MethodValue,
     NotConstant,
@@ -431,6 +435,9 @@ def writes_text(thing: Any) -> bool:
 
 
 def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    takes_items = thing is math.prod or thing is math.fsum
+    if takes_items and arguments and isinstance(machine.realize(arguments[0]), (GeneratorValue, IteratorValue)):
+        arguments = [ListValue(elements(machine, arguments[0])), *arguments[1:]]
     if (varying := number_call(machine, thing, arguments, keywords)) is not None:
         return varying
     if writes_text(thing) and (varying := texts.call(machine, thing, arguments, keywords)) is not None:

@@ -26,6 +26,15 @@ def construct(cls, /, *arguments, **keywords):
     return instance
 
 
+def construct_by_alias(alias, cls, /, *arguments, **keywords):
+    instance = cls(*arguments, **keywords)
+    try:
+        instance.__orig_class__ = alias
+    except (AttributeError, TypeError):
+        return instance
+    return instance
+
+
 def check_nothing(made):
     if made is not None:
         raise TypeError(f"__init__() should return None, not {type(made).__name__!r}")

@@ -11,9 +11,9 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.torch_state import change
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, Value
+from dynascope.capture.values import NONE, ConstantValue, ListValue, Value
 from dynascope.guards.state_calls import Asked, CallReturns
-from dynascope.meta_kernels.kernel_flags import GETTER_OF, OF_GPU_LIBRARIES, OLDER_PRECISION, PRECISION
+from dynascope.meta_kernels.kernel_flags import GETTER_OF, OF_GPU_LIBRARIES, OLDER_PRECISION, PRECISION, attention_order
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -24,7 +24,7 @@ def follow(setter: Any, getter: Any) -> None:
 
     @meaning(setter)
     def set_flag(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-        *place, wanted = map(machine.object_of, arguments)
+        *place, wanted = (constant(machine, argument) for argument in arguments)
         if keywords or tuple(place) != (PRECISION if takes_place else ()):
             raise Break(ForeignCall(setter.__name__))
         if setter in OF_GPU_LIBRARIES and torch.cuda.is_available():  # kernels would not know which operators it was set for
@@ -35,6 +35,19 @@ def follow(setter: Any, getter: Any) -> None:
         if wanted != before:
             change(machine, setter, (*place, wanted), lambda: setter(*place, before))
         return NONE
+
+
+def constant(machine: Machine, argument: Value) -> Any:
+    """A flag, or an order of kernels."""
+    argument = machine.realize(argument)
+    return tuple(map(machine.object_of, argument.items)) if isinstance(argument, ListValue) else machine.object_of(argument)
+
+
+@meaning(*filter(None, [getattr(torch._C, "_get_sdp_priority_order", None)]))
+def order_read(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    order = attention_order()
+    machine.guards.add_state(CallReturns(attention_order, order))
+    return ListValue(list(map(ConstantValue, order)))
 
 
 def follow_older(setter: Any, getter: Any) -> None:

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.protocols.contents import contents_of
@@ -78,7 +80,7 @@ def _template(machine: Machine, value: Value, numbers: list[Any]) -> Any:
         return HOLE
     if (held := deque_contents(machine, value)) is not None:
         return collections.deque(_template(machine, each, numbers) for each in held.items)
-    if isinstance(value, ListValue) or (isinstance(value, TupleValue) and value.cls is tuple):
+    if isinstance(value, ListValue) or (isinstance(value, TupleValue) and value.cls in (tuple, torch.Size)):
         items = [_template(machine, each, numbers) for each in value.items]
         return items if isinstance(value, ListValue) else tuple(items)
     if isinstance(value, ConstantValue):

@@ -19,6 +19,7 @@ import torch
 from dynascope.autograd_functions import HOLDS_GRAPH
 from dynascope.capture import layouts
 from dynascope.capture.calls import (
+    element_counts,
     inference_mode,
     known_tensors,
     late_numbers,
@@ -314,6 +315,7 @@ class Operation:
         if (found := late_numbers.recorded(self.machine, self)) is not None:
             return found
         late_places.rely_on_places(self.machine, self)
+        element_counts.rely_on_count(self.machine, self.name, self.values)
         example = self.run_on_meta()
         self.refuse_gradients([example])
         self.refuse_places(example)

@@ -1,4 +1,4 @@
-"""`torch.func`: what a transform is applied to is followed once, and becomes the graph of one node.
+"""`torch.func`: what a transform is applied to is followed once (in chunks, for each), and becomes the graph of one node.
 
     vmap(f)(x)       f is followed for a row of x; the node maps its graph over all rows
     grad(f)(x)       f is followed for x; the node differentiates its graph
@@ -17,9 +17,11 @@ import torch
 from torch import fx
 from torch._functorch import eager_transforms
 from torch._functorch import vmap as mapping
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.autograd_functions.transforms import Differentiated, Jacobian, Mapped, Pulled, Pushed
+from dynascope.capture.calls import equivalents, python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import copied, read_by, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
@@ -30,6 +32,7 @@ from dynascope.capture.raising import raises_unread
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    NONE,
     ConstantValue,
     DictValue,
     FunctionValue,
@@ -41,6 +44,7 @@ from dynascope.capture.values import (
     Value,
     constant_of,
 )
+from dynascope.guards.source import ConstantSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -250,10 +254,12 @@ def known(machine: Machine, value: Value) -> Any:
 
 
 @meaning(mapping.vmap_impl)
-def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
     function, in_dims, out_dims, randomness, chunk_size, *given = arguments
     if known(machine, chunk_size) is not None:
-        raise Break(ForeignCall("torch.func.vmap", "it works in chunks"))
+        if known(machine, randomness) == "same":  # each chunk begins with the same state of the generator
+            raise Break(ForeignCall("torch.func.vmap", "it draws the same numbers for each chunk"))
+        return equivalents.enter(machine, mapped_in_chunks, arguments, keywords)
     body = Body(machine, "vmap")
     dims = known(machine, in_dims)
     if not isinstance(dims, (int, tuple)):  # lists are taken inside of it alone
@@ -280,6 +286,23 @@ def vmap_impl(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
         results, lambda graph, count: Mapped("vmap", graph, count, in_dims_of_inputs, tuple(outs), chosen), []
     )
     return body.filled(result, iter(made))
+
+
+def mapped_in_chunks(function, in_dims, out_dims, randomness, chunk_size, *given, **named):
+    count, flat_dims, flat, structure = mapping._process_batched_inputs(in_dims, given, function)
+    dims = tree_unflatten(flat_dims, structure)
+    start, results = 0, []
+    for length in mapping.get_chunk_sizes(count, chunk_size):
+        parts = [item if dim is None else item.narrow(dim, start, length) for item, dim in zip(flat, flat_dims, strict=True)]
+        made = mapping.vmap_impl(function, dims, out_dims, randomness, None, *tree_unflatten(parts, structure), **named)
+        found, structure_of_results = tree_flatten(made)
+        results.append(found)
+        start += length
+    if not results:
+        raise AssertionError("arg_spec must not be None")
+    out = mapping._broadcast_to_and_flatten(out_dims, structure_of_results)
+    joined = [torch.cat(parts, dim) for parts, dim in zip(zip(*results, strict=True), out, strict=True)]
+    return tree_unflatten(joined, structure_of_results)
 
 
 def dims_of(machine: Machine, value: Value, dims: Any) -> list[int]:
@@ -335,51 +358,91 @@ def gradient_of(machine: Machine, arguments: Arguments) -> Any:
 # vjp and jvp
 
 
-@meaning(torch.func.vjp)
+@meaning(eager_transforms._vjp_with_argnums)
 def vjp(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """The function's value, and what pulls cotangents back: a node each time it is called."""
-    if keywords:
-        raise Break(ForeignCall("torch.func.vjp", "it gives something besides"))
+    argnums, has_aux = options_of(machine, keywords)
     function, *primals = arguments
-    value = machine.realize(machine.call_now(function, primals))
-    pull = PartialValue(ConstantValue(Pullback()), (function, TupleValue(tuple(primals))), {})
-    return TupleValue((value, pull))
+    value, aux = parts(machine, machine.call_now(function, primals), has_aux, "vjp")
+    pull = PartialValue(
+        ConstantValue(Pullback()), (function, TupleValue(tuple(primals)), ConstantValue(argnums), ConstantValue(has_aux)), {}
+    )
+    return TupleValue((value, pull) if aux is None else (value, pull, aux))
+
+
+def options_of(machine: Machine, keywords: Keywords) -> tuple[Any, bool]:
+    """By which arguments it differentiates (None: all), and whether the function gives something besides."""
+    if not keywords.keys() <= {"argnums", "has_aux", "strict"} or ("strict" in keywords and known(machine, keywords["strict"])):
+        raise Break(ForeignCall("torch.func", "it is told something that is not known"))
+    argnums, has_aux = (known(machine, keywords.get(name, NONE)) for name in ("argnums", "has_aux"))
+    return argnums, bool(has_aux)
+
+
+def parts(machine: Machine, result: Value, has_aux: bool, name: str) -> tuple[Value, Value | None]:
+    """What the function gives: its value, and what it gives besides."""
+    result = machine.realize(result)
+    if not has_aux:
+        return result, None
+    if not isinstance(result, TupleValue) or len(result.items) != 2:
+        raise Break(ForeignCall(f"torch.func.{name}", "its function does not return two things"))
+    value, aux = map(machine.realize, result.items)
+    return value, aux
+
+
+def differentiated_by(body: Body, given: list[Value], argnums: Any) -> tuple[Value, list[Value]]:
+    """The arguments that it differentiates by, as torch tells them apart, with a variable for each, and all arguments with these."""
+    if argnums is None:
+        variables = rebuilt(body.machine, TupleValue(tuple(given)), None, body.variable)
+        return variables, list(variables.items)
+    places = argnums if isinstance(argnums, tuple) else (argnums,)
+    places = tuple(place + len(given) if type(place) is int and place < 0 else place for place in places)
+    if not all(type(place) is int and 0 <= place < len(given) for place in places) or len(set(places)) != len(places):
+        raise body.cannot("it has no such argument")
+    by_place = {place: rebuilt(body.machine, given[place], None, body.variable) for place in places}
+    variables = TupleValue(tuple(by_place.values())) if isinstance(argnums, tuple) else by_place[places[0]]
+    return variables, [by_place.get(at, value) for at, value in enumerate(given)]
 
 
 class Pullback:
     """What `vjp` gives, as the program may keep it."""
 
-    def __call__(self, function: Any, primals: tuple, cotangents: Any) -> Any:
-        return torch.func.vjp(function, *primals)[1](cotangents)
+    def __call__(self, function: Any, primals: tuple, argnums: Any, has_aux: bool, cotangents: Any) -> Any:
+        given = {"argnums": argnums} if argnums is not None else {}
+        return eager_transforms._vjp_with_argnums(function, *primals, has_aux=has_aux, **given)[1](cotangents)
 
 
 @object_meaning(Pullback)
 def pulled(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords) -> Value:
-    function, primals, cotangents = (machine.realize(each) for each in arguments[:3])
+    function, primals, argnums, has_aux, cotangents = (machine.realize(each) for each in arguments[:5])
     body = Body(machine, "vjp")
     with with_gradients(machine):
-        variables = rebuilt(machine, primals, None, body.variable)
-        results = body.tensors(body.follow(function, list(variables.items)))
-    given = body.tensors(cotangents)
-    if len(given) != len(results):
+        variables, given = differentiated_by(body, list(primals.items), known(machine, argnums))
+        value, _ = parts(machine, body.follow(function, given), known(machine, has_aux), "vjp")
+    results, tangents = body.tensors(value), body.tensors(cotangents)
+    if len(tangents) != len(results):
         raise body.cannot("there is not one cotangent for each result")
-    made = body.made(results, lambda graph, count: Pulled("vjp", graph, count, len(results)), list(given))
-    return body.filled(primals, iter(made))
+    made = body.made(results, lambda graph, count: Pulled("vjp", graph, count, len(results)), list(tangents))
+    return body.filled(variables, iter(made))
 
 
-@meaning(torch.func.jvp)
+@meaning(eager_transforms._jvp_with_argnums)
 def jvp(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    if keywords or len(arguments) != 3:
-        raise Break(ForeignCall("torch.func.jvp", "it gives something besides"))
-    function, primals, tangents = (machine.realize(each) for each in arguments)
+    function, primals, tangents, *rest = (machine.realize(each) for each in arguments)
+    argnums, has_aux = options_of(machine, {**keywords, "argnums": rest[0]} if rest else keywords)
+    if not isinstance(primals, TupleValue):
+        raise Break(ForeignCall("torch.func.jvp", "its arguments are no tuple"))
     body = Body(machine, "jvp")
-    variables = rebuilt(machine, primals, None, body.variable)
-    result = body.follow(function, list(variables.items))
-    given = body.tensors(tangents)
-    if len(given) != len(body.inputs):
+    _, given = differentiated_by(body, list(primals.items), argnums)
+    value, aux = parts(machine, body.follow(function, given), has_aux, "jvp")
+    directions = body.tensors(tangents)
+    if len(directions) != len(body.inputs):
         raise body.cannot("there is not one tangent for each argument")
-    made = iter(body.made(body.tensors(result), lambda graph, count: Pushed("jvp", graph, count), list(given)))
-    return TupleValue((body.filled(result, made), body.filled(result, made)))
+    besides = [] if aux is None else body.tensors(aux)
+    made = iter(body.made([*body.tensors(value), *besides], lambda graph, count: Pushed("jvp", graph, count), list(directions)))
+    found = body.filled(value, made)
+    filled = None if aux is None else body.filled(aux, made)
+    pushed = body.filled(value, made)
+    return TupleValue((found, pushed) if filled is None else (found, pushed, filled))
 
 
 # jacrev, jacfwd
@@ -445,17 +508,22 @@ def packed(given: list[Value], named: Keywords) -> tuple[Value, Value]:
     return TupleValue(tuple(given)), DictValue({name: (ConstantValue(name), value) for name, value in named.items()})
 
 
-def _jacobian(function: Any, transform: Any, plain: tuple[Any, ...]) -> None:
+def _jacobian(function: Any, transform: Any, plain: dict[str, Any]) -> None:
+    """One node where it is told nothing but the arguments; else torch's own Python is followed, which works by `vjp` or `jvp`."""
+
     @meaning(function)
-    def call(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-        inside, argnums, *options = arguments[: 2 + len(plain)]
-        if keywords or tuple(known(machine, option) for option in options) != plain:
-            raise Break(ForeignCall(f"torch.func.{transform.__name__}", "it works in chunks, or gives something besides"))
-        return jacobian(machine, transform, inside, known(machine, argnums), list(arguments[2 + len(plain) :]))
+    def call(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+        inside, argnums, *rest = arguments
+        options, given = rest[: len(plain)], rest[len(plain) :]
+        if not keywords and [known(machine, option) for option in options] == list(plain.values()):
+            return jacobian(machine, transform, inside, known(machine, argnums), given)
+        maker = machine.outside.function(transform, ConstantSource(transform.__name__, transform))
+        told = {"argnums": argnums, **dict(zip(plain, options, strict=True))}
+        return machine.call(machine.finish(python.enter(machine, maker, [inside], told)), given, keywords)
 
 
-_jacobian(reverse_function, torch.func.jacrev, (False, None))
-_jacobian(forward_function, torch.func.jacfwd, (False, "error"))
+_jacobian(reverse_function, torch.func.jacrev, {"has_aux": False, "chunk_size": None})
+_jacobian(forward_function, torch.func.jacfwd, {"has_aux": False, "randomness": "error"})
 
 
 def _transform(makers: tuple, function: Any, **options: Any) -> None:
@@ -488,16 +556,17 @@ def hessian(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
 
 
 def _made_outside(transform: Any) -> None:
-    """A function that `jacrev` or `jacfwd` gave to the program before."""
+    """A function that `jacrev` or `jacfwd` gave to the program before, where another calls it. Of one that is compiled itself the Python is
+    followed."""
     code = next((each for each in transform.__code__.co_consts if getattr(each, "co_name", "") == "wrapper_fn"), None)
     if code is None:
         return
 
-    def call(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Value:
+    def call(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Any:
         cells = {cell.name: machine.realize(cell.content) for cell in function.closure if cell.content is not None}
         plain = all(known(machine, cells[name]) in (None, False) for name in ("has_aux", "chunk_size") if name in cells)
         if keywords or not plain:
-            raise Break(ForeignCall(transform.__name__, "it works in chunks, or gives something besides"))
+            return python.enter(machine, function, arguments, keywords)
         return jacobian(machine, transform, cells["func"], known(machine, cells["argnums"]), arguments)
 
     MEANINGS_OF_CODE[code] = call

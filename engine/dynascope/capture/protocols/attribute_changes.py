@@ -115,7 +115,7 @@ def set(machine: Machine, value: Value, name: str, item: Value) -> Any:
     return set_plain(machine, value, name, item)
 
 
-KINDS_IN_FUNCTIONS = {"__name__": str, "__qualname__": str, "__annotations__": dict, "__defaults__": tuple}
+KINDS_IN_FUNCTIONS = {"__name__": str, "__qualname__": str, "__annotations__": dict, "__defaults__": tuple, "__type_params__": tuple}
 
 
 def set_in_function(machine: Machine, function: FunctionValue, name: str, item: Value) -> None:

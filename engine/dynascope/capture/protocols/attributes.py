@@ -551,8 +551,9 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
         "__code__": lambda: ConstantValue(value.code),
         "__defaults__": lambda: TupleValue(value.defaults) if value.defaults else NONE,
         "__dict__": lambda: InstanceDictionaryValue(value, None),
+        "__type_params__": lambda: TupleValue(()),  # what has some is made by an instruction that is left to Python
     }
-    if name in known:
+    if name in known and entry is not MISSING:
         return known[name]()
     if name == "__annotations__":
         made = annotations(machine, value)
