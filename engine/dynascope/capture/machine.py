@@ -154,8 +154,11 @@ class Machine:
         """Whether there are such rows now."""
         self.said_it_compiles = False
         """Whether the program asked, and went the way that is meant for compilers."""
-        self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []
-        """What was made under checkpoint, each time, with how many writes to tensors came before."""
+        self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]], list[torch.fx.Node]]] = []
+        """What was made under checkpoint, each time: how many writes to tensors came before, the nodes, the variables that it read, and
+        the operands that eager keeps, which must be the same when it is differentiated."""
+        self.changes_operands = False
+        """Whether Python is to make one of these another view. The graph ends before that, and must not hold the checkpoint either."""
         self.freed: set[Any] = set()
         """The functions of histories that the program has differentiated and not kept."""
         self.uncounted = 0

@@ -259,7 +259,10 @@ def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
     item = arguments[0]
     if len(arguments) < 2 and "times" not in keywords:
         return equivalents.enter(machine, equivalents.repeat_, [item])
-    return IteratorValue([item] * index_in(machine, argument(arguments, keywords, 1, "times")), cls=itertools.repeat)
+    times = index_in(machine, argument(arguments, keywords, 1, "times"))
+    made = IteratorValue([item] * max(times, 1), cls=itertools.repeat)
+    made.position = int(times < 1)  # one that never gives its item has it all the same
+    return made
 
 
 @meaning(itertools.tee)
