@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from types import GeneratorType
 from typing import Any
 from warnings import WarningMessage
 
@@ -203,6 +204,8 @@ class Machine:
         """Told what each instruction gives or leaves on its frame's stack, while what runs later is followed."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
+        self.handled_around: tuple[Value, ...] = ()
+        """What the callers of the generators handle that run now, outermost first."""
         self.catchers = self.catchers_of_absence = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
@@ -339,6 +342,8 @@ class Machine:
 
     def unwind(self, raised: Raised, base: int) -> None:
         """Goes to the handler of the program's exception; raises on where there is none above `base`."""
+        if issubclass(raised.value.python_type, StopIteration) and self.is_in_iterator(base):
+            raise Break(ForeignValue("StopIteration", self.expression()))
         if not self.is_caught():
             raise Break(self.ends_with(raised)) from None
         while len(self.frames) > base:
@@ -359,6 +364,13 @@ class Machine:
                 self.journal.set(frame.generator, "finished", True)
                 raised = self.leaving_generator(raised)
         raise raised
+
+    def is_in_iterator(self, base: int) -> bool:
+        """Whether an iterator in C (`map`) called what raises StopIteration: who iterates takes it for the end, and may go on later."""
+        for frame in reversed(self.frames[base:]):
+            if frame.instruction.handler is not None or frame.generator is not None:
+                return frame.generator is not None and frame.generator.cls is not GeneratorType
+        return False
 
     def leaving_generator(self, raised: Raised) -> Raised:
         """A generator's own StopIteration would end the loop over it: Python makes it an error."""
@@ -390,9 +402,14 @@ class Machine:
         """The program's exception, made by the interpreter. Use: `raise machine.throw(KeyError, key)`."""
         value = InstanceValue(kind)
         value.arguments = tuple(a if isinstance(a, Value) else ConstantValue(a) for a in arguments)
-        if self.handled is not NONE:
-            value.attributes["__context__"] = self.handled
+        if self.handled_now is not NONE:
+            value.attributes["__context__"] = self.handled_now
         return Raised(value)
+
+    @property
+    def handled_now(self) -> Value:
+        """The exception that is handled: a generator that handles none of its own sees its caller's."""
+        return next((each for each in (self.handled, *reversed(self.handled_around)) if each is not NONE), NONE)
 
     # Calls
 

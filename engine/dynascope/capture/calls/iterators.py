@@ -30,6 +30,7 @@ from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
+    FALSE,
     NONE,
     ConstantValue,
     CountValue,
@@ -137,8 +138,11 @@ def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) 
     from dynascope.capture.opcodes.exceptions import as_exception
 
     generator = made_inside(machine, arguments[0])
-    given = machine.realize(arguments[2] if len(arguments) > 2 and not is_none(arguments[2]) else arguments[1])
-    item = resume(machine, generator, thrown=Raised(as_exception(machine, given)))
+    if len(arguments) > 2:
+        raise Break(ForeignValue("generator", machine.expression()))
+    given = machine.realize(arguments[1])
+    words = f"exceptions must be classes or instances deriving from BaseException, not {name_in_errors(given.python_type)}"
+    item = resume(machine, generator, thrown=Raised(as_exception(machine, given, words)))
     if item is None:
         raise stopped(machine, generator)
     return item
@@ -402,9 +406,19 @@ def sorted_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
 
 
 def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[Value]:
+    order = list(range(len(values)))
+    sort_places(machine, values, keywords, order)
+    return [values[at] for at in order]
+
+
+def sort_places(machine: Machine, values: list[Value], keywords: Keywords, order: list[int]) -> None:
+    """Brings the places of the values into order, in place: where comparing raises, as far as Python has come by then."""
+    reverse = keywords.get("reverse", FALSE)
+    if not issubclass(machine.realize(reverse).python_type, int):  # which some versions of Python refuse
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    descends = truth(machine, reverse)
     key = machine.realize(keywords.get("key", NONE))
     keys = values if is_none(key) else [machine.call_now(key, [value]) for value in values]
-    reverse = truth(machine, keywords["reverse"]) if "reverse" in keywords else False
 
     def less(left: int, right: int) -> int:
         """Sorting asks for no more than whether it is less."""
@@ -413,7 +427,6 @@ def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[
 
     known = [constant_of(machine.realize(each)) for each in keys]
     if any(type(each) is NotConstant for each in known):
-        order = sorted(range(len(values)), key=functools.cmp_to_key(less), reverse=reverse)
+        order.sort(key=functools.cmp_to_key(less), reverse=descends)
     else:
-        order = compute(machine, sorted, (range(len(values)),), {"key": known.__getitem__, "reverse": reverse}).value
-    return [values[at] for at in order]
+        compute(machine, order.sort, (), {"key": known.__getitem__, "reverse": descends})

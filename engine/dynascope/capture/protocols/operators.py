@@ -6,6 +6,7 @@ compare(machine, "<", a, b)
 
 from __future__ import annotations
 
+import collections
 import enum
 import operator
 from collections.abc import Callable
@@ -458,7 +459,8 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
             and all(are_equal(machine, a, b) for a, b in zip(left.items, right.items, strict=True))
         )
     if isinstance(left, DictValue) and isinstance(right, DictValue):
-        return hold_equal(machine, left, right)
+        asks_order = all(issubclass(each.cls, collections.OrderedDict) for each in (left, right))
+        return hold_equal(machine, left, right) and (not asks_order or list(left.items) == list(right.items))
     if (views := [each for each in (left, right) if isinstance(each, DictViewValue)]) and InstanceValue not in map(type, (left, right)):
         kinds = [view.kind for view in views]
         if "values" in kinds:  # which equal nothing but themselves
