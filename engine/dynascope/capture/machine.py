@@ -77,9 +77,12 @@ from dynascope.sizes import Relation
 Step = Callable[["Machine", Frame, Any], Any]
 STEPS: dict[str, Step] = {}
 
-# Operations that only move values about: they cannot break, so nothing needs remembering before them.
+# Operations that only move values about: they cannot break, so nothing needs remembering before them. Nor may a capture be told to
+# end before a function has its cells, which what goes on after a break is handed.
 SAFE = frozenset(
     [
+        "MAKE_CELL",
+        "COPY_FREE_VARS",
         "LOAD_FAST",
         "LOAD_CONST",
         "STORE_FAST",
@@ -368,8 +371,11 @@ class Machine:
     def is_in_iterator(self, base: int) -> bool:
         """Whether an iterator in C (`map`) called what raises StopIteration: who iterates takes it for the end, and may go on later."""
         for frame in reversed(self.frames[base:]):
-            if frame.instruction.handler is not None or frame.generator is not None:
-                return frame.generator is not None and frame.generator.cls is not GeneratorType
+            handler = frame.instruction.handler
+            if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":  # around the whole of a generator, from 3.12 on
+                return False
+            if frame.generator is not None:
+                return frame.generator.cls is not GeneratorType
         return False
 
     def leaving_generator(self, raised: Raised) -> Raised:

@@ -138,9 +138,10 @@ def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) 
     from dynascope.capture.opcodes.exceptions import as_exception
 
     generator = made_inside(machine, arguments[0])
-    if len(arguments) > 2:
+    has_instance = len(arguments) > 2 and not is_none(arguments[2])
+    given = machine.realize(arguments[2 if has_instance else 1])
+    if has_instance and not issubclass(given.python_type, BaseException):  # what the class is to be called with
         raise Break(ForeignValue("generator", machine.expression()))
-    given = machine.realize(arguments[1])
     words = f"exceptions must be classes or instances deriving from BaseException, not {name_in_errors(given.python_type)}"
     item = resume(machine, generator, thrown=Raised(as_exception(machine, given, words)))
     if item is None:

@@ -17,7 +17,7 @@ from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, lookup
-from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
@@ -41,7 +41,7 @@ def raise_varargs(machine: Machine, frame: Frame, instruction: Instruction) -> A
     cause = frame.pop() if instruction.argument == 2 else None
     value = as_exception(machine, frame.pop())
     if cause is not None:
-        cause = as_exception(machine, cause) if not is_none(cause) else NONE
+        cause = as_exception(machine, cause, "exception causes must derive from BaseException") if not is_none(cause) else NONE
         machine.journal.set_item(value.attributes, "__cause__", cause)
     if machine.handled_now is not NONE and machine.handled_now is not value:
         machine.journal.set_item(value.attributes, "__context__", machine.handled_now)
@@ -55,7 +55,10 @@ def is_none(value: Value) -> bool:
 def as_exception(machine: Machine, value: Value, words: str = "exceptions must derive from BaseException") -> InstanceValue:
     """The instance to raise, of an instance or a class; `words` are what Python says of anything else."""
     if isinstance(value, ConstantValue) and isinstance(value.value, type) and issubclass(value.value, BaseException):
-        value = machine.call_now(value, [])
+        made = machine.realize(machine.call_now(value, []))
+        if not issubclass(made.python_type, BaseException):  # which Python says in other words
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        value = made
     if not isinstance(value, InstanceValue) or not issubclass(value.cls, BaseException):
         raise machine.throw(TypeError, words)
     if value.object is not None:
