@@ -445,6 +445,8 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
     left, right = machine.realize(left), machine.realize(right)
     if left is right:
         return True
+    if any(type(each) is SymbolicNumber and each.example != each.example for each in (left, right)):
+        left, right = machine.known(left), machine.known(right)  # which NaN it is tells no number
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue) and are_literals(left, right):
         # Identity is asked first, but tells something new of NaN alone.
         return compute(machine, operator.eq, (left.value, right.value)) is TRUE or is_same(machine, left, right)
