@@ -193,6 +193,10 @@ class Machine:
         """What `copy` has asked the addresses of, to find it again in notes that are made at each call."""
         self.addressed: dict[Source, None] = {}
         """What the program knows the addresses of, as numbers."""
+        self.addresses: set[int] = set()
+        """These numbers."""
+        self.has_address_keys = self.has_number_keys = False
+        """Whether addresses that only the run knows, and numbers that may be such, are among the keys of containers."""
         self.classes: dict[type, dict[str, Value]] = {}
         """The classes that the program made, with what it put into them."""
         self.inference_steps: list[Any] = []

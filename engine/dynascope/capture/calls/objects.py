@@ -285,6 +285,7 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if value.source in machine.copied:
         raise Break(ForeignCall("id", "addresses differ from call to call"))
     machine.addressed[value.source] = None
+    machine.addresses.add(id(real))
     machine.guards.add(value.source, IdentityIs(real))
     return ConstantValue(id(real))
 
