@@ -274,6 +274,7 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0])
     real = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
     if isinstance(value, ConstantValue) and (real is None or type(real) in (bool, type(...))):
+        machine.addresses.add(id(real))
         return ConstantValue(id(real))  # there is one of each
     if value.source is None or real is None or (type(real).__weakrefoffset__ == 0 and type(real) is not str):
         if isinstance(value, (MutableValue, TensorValue)) or machine.frames[-1].globals is vars(copy):
