@@ -303,6 +303,32 @@ def test_what_it_reads_is_changed():
     torch.testing.assert_close(*found)
 
 
+CHANGES_OF_OPERANDS = {
+    "written": lambda c: c.add_(1),
+    "another view": lambda c: c.transpose_(0, 1),
+    "one more dimension": lambda c: c.unsqueeze_(0),
+    "without its history": lambda c: c.detach_(),
+}
+
+
+@pytest.mark.expects("foreign-call")
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize("changes", CHANGES_OF_OPERANDS.values(), ids=CHANGES_OF_OPERANDS)
+def test_an_operand_is_changed(changes, is_read):
+    """Eager keeps all operands, whether the function reads them or not, and refuses to run it again once they are others."""
+
+    def program(x):
+        c = x * 2
+        y = checkpoint(lambda a, b: (b if is_read else a).tanh(), x, c, use_reentrant=False)
+        changes(c)
+        return y
+
+    for function in (program, dynascope.compile(program)):
+        y = function(torch.linspace(0, 1, 3, requires_grad=True).reshape(3, 1))
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation|detached in-place"):
+            y.sum().backward()
+
+
 CHANGES = {
     "inside": (lambda y: y.mul_(3), lambda y: None),
     "after the call": (lambda y: None, lambda y: y.mul_(3)),

@@ -23,3 +23,15 @@ def test_each_is_itself(name, dynamic):
         compiled = dynascope.compile(program, backend=backend, dynamic=dynamic)
         for n, s in ((2, 1.5), (5, 2.5), (4, -1.5), (3, 0.5), (1, 0.0), (0, -0.0)):
             assert repr(compiled(torch.ones(2), n, s)) == repr(program(torch.ones(2), n, s)), (n, s)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_nan_is_in_a_row_that_holds_it(dynamic):
+    """Containers ask whether it is the same object first, and a NaN equals nothing."""
+
+    def program(x, n, row):
+        return x + 1, n in row, row.count(n), row == [n, 2.0], n == row[0]
+
+    compiled = dynascope.compile(program, backend="eager", dynamic=dynamic)
+    for n, first in ((math.nan, math.nan), (float("nan"), math.nan), (1.5, 1.5), (math.nan, math.nan)):
+        assert compiled(torch.ones(1), n, [first, 2.0])[1:] == program(torch.ones(1), n, [first, 2.0])[1:]

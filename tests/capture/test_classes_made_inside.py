@@ -269,3 +269,22 @@ def test_which_part_of_a_class_is_refused_first(parts):
             return x + 1, error.args
 
     assert dynascope.compile(words, backend="eager")(X)[1] == words(X)[1]
+
+
+@pytest.mark.expects("unrebuildable-value")
+def test_a_break_before_a_class_that_hears_of_its_subclasses():
+    """What goes on after the break is handed the variable `Base`, which is empty so far."""
+
+    def program(x, n):
+        class Base:
+            seen = []
+
+            def __init_subclass__(cls):
+                Base.seen.append(cls.__name__)
+
+        class Kid(Base):
+            scale = n
+
+        return x + 1, vars(Kid)["scale"], Base.seen
+
+    assert repr(dynascope.compile(program, backend="eager")(torch.ones(2), 3)) == repr(program(torch.ones(2), 3))

@@ -201,3 +201,55 @@ def test_a_capture_that_is_cut_short_drops_generators_as_well():
 
     compiled = dynascope.compile(function, backend="eager", options={"inline_limit": 1500})
     torch.testing.assert_close(compiled(torch.ones(2)), function(torch.ones(2)))
+
+
+def handles(x):
+    try:
+        raise RuntimeError("inside")
+    except RuntimeError:
+        try:
+            yield x
+        except GeneratorExit:
+            yield x
+
+
+def context_of(call):
+    try:
+        call()
+    except Exception as error:
+        return type(error), str(error), type(error.__context__)
+
+
+def test_what_a_generator_handles_is_its_own():
+    def program(x):
+        def raises():
+            raise KeyError(1)
+
+        waiting = handles(x)
+        next(waiting)
+        seen = [context_of(raises), context_of(waiting.close)]
+        thrown = handles(x)
+        next(thrown)
+        seen += [context_of(lambda: thrown.throw(ValueError(3))), context_of(lambda: thrown.throw("text"))]
+        try:
+            raise LookupError
+        except LookupError:
+            seen += [context_of(raises)]
+        return x + 1, seen
+
+    x = torch.ones(2)
+    assert repr(dynascope.compile(program, backend="eager", fullgraph=True)(x)) == repr(program(x))
+
+
+@pytest.mark.expects("foreign-value")
+def test_a_function_that_a_map_calls_ends_it_for_this_time():
+    def stops(value):
+        if value == 2:
+            raise StopIteration
+        return value
+
+    def program(x):
+        mapped, kept = map(stops, [1, 2, 3]), filter(stops, [1, 2, 3])
+        return x + 1, list(mapped), list(mapped), list(kept), list(kept)
+
+    assert repr(dynascope.compile(program, backend="eager")(torch.ones(2))) == repr(program(torch.ones(2)))

@@ -203,3 +203,44 @@ def test_who_looks_why_a_guard_failed_fills_in_nothing(backend):
             theirs, ours = (collections.defaultdict(int, {key: number}) for _ in range(2))
             torch.testing.assert_close(compiled(torch.ones(2), ours), by_its_second(torch.ones(2), theirs))
             assert ours == theirs
+
+
+class Ordered(collections.OrderedDict):
+    pass
+
+
+@pytest.mark.parametrize("make", [collections.OrderedDict, dict])
+def test_two_ordered_dicts_are_equal_in_one_order_only(make):
+    def program(x, given):
+        here, other = collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1)
+        return x + 1, given == here, other == given, here != other, here in [other], here == {"b": 2, "a": 1}
+
+    compiled = dynascope.compile(program, backend="eager")
+    for items in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1, "b": 2}):
+        assert compiled(torch.ones(1), make(items))[1:] == program(torch.ones(1), make(items))[1:]
+
+
+@pytest.mark.expects("foreign-call")
+def test_an_ordered_dict_of_a_subclass_is_equal_in_one_order_only():
+    def program(x, given):
+        return x + 1, given == collections.OrderedDict(a=1, b=2), Ordered(b=2, a=1) == given
+
+    compiled = dynascope.compile(program, backend="eager")
+    for items in ({"a": 1, "b": 2}, {"b": 2, "a": 1}):
+        assert compiled(torch.ones(1), Ordered(items))[1:] == program(torch.ones(1), Ordered(items))[1:]
+
+
+@pytest.mark.expects("foreign-value")
+def test_a_dict_that_iterates_in_its_own_way_is_copied_by_its_keys():
+    class First(dict):
+        def __iter__(self):
+            return iter(["a"])
+
+        def keys(self):
+            return ["b"]
+
+    def program(x):
+        made = First(a=1, b=2)
+        return x + 1, made.copy(), dict(made)
+
+    assert repr(dynascope.compile(program, backend="eager")(torch.ones(1))) == repr(program(torch.ones(1)))

@@ -59,6 +59,17 @@ MADE = {
 }
 
 
+@pytest.mark.parametrize("times", [-1, 0, 2])
+def test_a_repetition_shows_its_item_at_its_end(times):
+    def program(x):
+        made, other = itertools.repeat(x * 2, times), itertools.repeat(3, times)
+        left = list(made)
+        return x + 1, left, made, next(other, "nothing"), other
+
+    wanted, found = program(X), compile(program, backend="eager", fullgraph=True)(X)
+    assert repr(found) == repr(wanted)
+
+
 def taken(iterator, count):
     return [item for item, _ in zip(iterator, range(count), strict=False)]
 

@@ -70,3 +70,28 @@ def test_a_dict_that_changes():
     assert torch.equal(compiled(x), program(x))
     table[Key(3)] = 1
     assert torch.equal(compiled(x), program(x))
+
+
+ADDRESSED, SEEN = {"a": 1}, set()
+
+
+def before_a_break(x, given):
+    known = {id(given): 1, id(ADDRESSED): 2}
+    print(end="")
+    return x + 1, id(given) in known, known.get(id(ADDRESSED)), {id(given)} <= set(known)
+
+
+def among_what_is_outside(x, given):
+    return x + 1, id(given) in SEEN, len([each for each in (ADDRESSED, given) if id(each) not in SEEN])
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("program", [before_a_break, among_what_is_outside])
+def test_an_address_may_be_a_number_that_is_known_already(program):
+    """A dict or list has no address that a guard could ask for; the program has taken it, as a number, before."""
+    rows = [[1], [2]]
+    SEEN.clear()
+    SEEN.update((id(ADDRESSED), id(rows[0])))
+    compiled = dynascope.compile(program, backend="eager")
+    for given in (rows[0], rows[1], ADDRESSED, rows[0]):
+        assert compiled(torch.ones(2), given)[1:] == program(torch.ones(2), given)[1:]

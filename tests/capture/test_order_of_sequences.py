@@ -82,3 +82,31 @@ def test_what_cannot_be_compared_raises_in_pythons_words():
     with dynascope.expected("program-raises", "foreign-call", required=False), pytest.raises(TypeError) as found:
         dynascope.compile(program)(X)
     assert str(found.value) == str(expected.value)
+
+
+def outcome(function):
+    try:
+        return function()
+    except (ValueError, KeyError, RuntimeError) as error:
+        return type(error), str(error)
+
+
+def test_a_list_is_empty_while_it_is_sorted():
+    class Odd:
+        def __init__(self, value):
+            self.value = value
+
+        def __lt__(self, other):
+            if self.value == 1:
+                raise RuntimeError("one")
+            return self.value < other.value
+
+    def program(x):
+        seen, left, odd = [], [], [Odd(value) for value in (5, 3, 4, 1, 2)]
+        rows = [3, 1, 2]
+        for key in (lambda v: seen.append(list(rows)) or v, lambda v: rows.append(v) or v, lambda v: {3: 0}[v]):
+            left.append((outcome(lambda key=key: rows.sort(key=key)), list(rows)))
+        return x + 1, seen, left, outcome(odd.sort), [each.value for each in odd]
+
+    expected, found = program(X), dynascope.compile(program, backend="eager", fullgraph=True)(X)
+    assert repr(found) == repr(expected)

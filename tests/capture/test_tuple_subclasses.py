@@ -153,3 +153,44 @@ def test_across_a_break(capsys):
         return made[0] * made[1], made
 
     assert described(dynascope.compile(program)(torch.ones(2))) == described(program(torch.ones(2)))
+
+
+class Plain(tuple):
+    __slots__ = ()
+
+
+class Initialised(tuple):
+    def __init__(self, items, note=""):
+        self.note = note
+
+
+class Rows(list):
+    pass
+
+
+WRONG = {
+    "a name": lambda: Plain(a=1),
+    "a name to `__new__`": lambda: tuple.__new__(tuple, [1], extra=1),
+    "two": lambda: Plain([1], 2),
+    "two to an own `__init__`": lambda: Initialised([1], "note"),
+    "another class": lambda: tuple.__new__(list, [1]),
+    "no class": lambda: list.__new__(3),
+    "two to a list": lambda: Rows([1], 2),
+    "a name to a list": lambda: Rows(a=1),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_wrong_arguments_are_refused_in_pythons_words(wrong):
+    def program(x):
+        try:
+            wrong()
+        except TypeError as error:
+            return x + 1, str(error)
+
+    assert dynascope.compile(program, fullgraph=True)(torch.ones(2))[1] == program(torch.ones(2))[1]
+
+
+def test_names_are_for_an_own_init():
+    found = dynascope.compile(lambda x: (x + 1, Initialised([1], note="note")), fullgraph=True)(torch.ones(2))[1]
+    assert (found, found.note) == ((1,), "note")

@@ -98,3 +98,47 @@ def test_left_to_python(function):
     expected, found = function(X), dynascope.compile(function)(X)
     assert torch.equal(found[0], expected[0])
     assert found[1] == expected[1]
+
+
+NAMED = 1
+
+
+def a_variable():
+    held = 1
+
+    def program(x):
+        try:
+            found = held
+        except NameError:
+            found = "nothing"
+        return x + 1, found
+
+    def drop():
+        nonlocal held
+        del held
+
+    return program, drop
+
+
+def a_name_of_the_module():
+    def program(x):
+        try:
+            found = NAMED
+        except NameError:
+            found = "nothing"
+        return x + 1, found
+
+    def drop():
+        global NAMED
+        del NAMED
+
+    return program, drop
+
+
+@pytest.mark.parametrize("make", [a_variable, a_name_of_the_module])
+def test_a_name_that_is_only_handed_on_is_gone_at_a_later_call(make):
+    program, drop = make()
+    compiled = dynascope.compile(program, backend="eager")
+    assert compiled(torch.ones(1))[1] == 1
+    drop()
+    assert compiled(torch.ones(1))[1] == program(torch.ones(1))[1] == "nothing"

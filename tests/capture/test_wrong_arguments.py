@@ -73,6 +73,7 @@ WRONG = {
     "a range by a tuple, by name": lambda: (1, 2).__rmul__(range(3)),
     "no such text": lambda: "abc".index("z"),
     "no class": lambda: issubclass(1, int),
+    "a count of sizes": lambda: torch.Size([2, 3]).numel(1),
     "not as many values": lambda: (lambda a, b: a)(*[1]),
 }
 

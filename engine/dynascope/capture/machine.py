@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from types import GeneratorType
 from typing import Any
 from warnings import WarningMessage
 
@@ -76,9 +77,12 @@ from dynascope.sizes import Relation
 Step = Callable[["Machine", Frame, Any], Any]
 STEPS: dict[str, Step] = {}
 
-# Operations that only move values about: they cannot break, so nothing needs remembering before them.
+# Operations that only move values about: they cannot break, so nothing needs remembering before them. Nor may a capture be told to
+# end before a function has its cells, which what goes on after a break is handed.
 SAFE = frozenset(
     [
+        "MAKE_CELL",
+        "COPY_FREE_VARS",
         "LOAD_FAST",
         "LOAD_CONST",
         "STORE_FAST",
@@ -156,8 +160,11 @@ class Machine:
         """Whether a tensor of one place, as a subscript, indexes (`calls/flex_attention.py`); elsewhere torch reads the number for it."""
         self.said_it_compiles = False
         """Whether the program asked, and went the way that is meant for compilers."""
-        self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]]]] = []
-        """What was made under checkpoint, each time, with how many writes to tensors came before."""
+        self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]], list[torch.fx.Node]]] = []
+        """What was made under checkpoint, each time: how many writes to tensors came before, the nodes, the variables that it read, and
+        the operands that eager keeps, which must be the same when it is differentiated."""
+        self.changes_operands = False
+        """Whether Python is to make one of these another view. The graph ends before that, and must not hold the checkpoint either."""
         self.freed: set[Any] = set()
         """The functions of histories that the program has differentiated and not kept."""
         self.uncounted = 0
@@ -188,6 +195,10 @@ class Machine:
         """What `copy` has asked the addresses of, to find it again in notes that are made at each call."""
         self.addressed: dict[Source, None] = {}
         """What the program knows the addresses of, as numbers."""
+        self.addresses: set[int] = set()
+        """These numbers."""
+        self.has_address_keys = self.has_number_keys = False
+        """Whether addresses that only the run knows, and numbers that may be such, are among the keys of containers."""
         self.classes: dict[type, dict[str, Value]] = {}
         """The classes that the program made, with what it put into them."""
         self.inference_steps: list[Any] = []
@@ -202,6 +213,8 @@ class Machine:
         """Told what each instruction gives or leaves on its frame's stack, while what runs later is followed."""
         self.begins_in_inference = torch.is_inference_mode_enabled()
         self.handled: Value = NONE
+        self.handled_around: tuple[Value, ...] = ()
+        """What the callers of the generators handle that run now, outermost first."""
         self.catchers = self.catchers_of_absence = 0
         self.grad_mode = torch.is_grad_enabled()
         self.count = 0
@@ -338,6 +351,8 @@ class Machine:
 
     def unwind(self, raised: Raised, base: int) -> None:
         """Goes to the handler of the program's exception; raises on where there is none above `base`."""
+        if issubclass(raised.value.python_type, StopIteration) and self.is_in_iterator(base):
+            raise Break(ForeignValue("StopIteration", self.expression()))
         if not self.is_caught():
             raise Break(self.ends_with(raised)) from None
         while len(self.frames) > base:
@@ -358,6 +373,16 @@ class Machine:
                 self.journal.set(frame.generator, "finished", True)
                 raised = self.leaving_generator(raised)
         raise raised
+
+    def is_in_iterator(self, base: int) -> bool:
+        """Whether an iterator in C (`map`) called what raises StopIteration: who iterates takes it for the end, and may go on later."""
+        for frame in reversed(self.frames[base:]):
+            handler = frame.instruction.handler
+            if handler is not None and handler.target.operation != "CALL_INTRINSIC_1":  # around the whole of a generator, from 3.12 on
+                return False
+            if frame.generator is not None:
+                return frame.generator.cls is not GeneratorType
+        return False
 
     def leaving_generator(self, raised: Raised) -> Raised:
         """A generator's own StopIteration would end the loop over it: Python makes it an error."""
@@ -389,9 +414,14 @@ class Machine:
         """The program's exception, made by the interpreter. Use: `raise machine.throw(KeyError, key)`."""
         value = InstanceValue(kind)
         value.arguments = tuple(a if isinstance(a, Value) else ConstantValue(a) for a in arguments)
-        if self.handled is not NONE:
-            value.attributes["__context__"] = self.handled
+        if self.handled_now is not NONE:
+            value.attributes["__context__"] = self.handled_now
         return Raised(value)
+
+    @property
+    def handled_now(self) -> Value:
+        """The exception that is handled: a generator that handles none of its own sees its caller's."""
+        return next((each for each in (self.handled, *reversed(self.handled_around)) if each is not NONE), NONE)
 
     # Calls
 

@@ -29,7 +29,7 @@ from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
 from dynascope.capture.protocols import loop_turns, outside_iterators
 from dynascope.capture.protocols.classes import is_like_plain, lookup, refuse_own_comparisons
-from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.hashing import hash_key, note_number
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
 from dynascope.capture.protocols.tuples import has_state, is_plain
 from dynascope.capture.reasons import (
@@ -378,6 +378,7 @@ class Outside:
         """
         kind = type(key)
         if kind in LITERAL_TYPES and key == key:
+            note_number(self.machine, key)
             return key, ConstantValue(key)
         if kind is tuple:
             parts = [self._key(part) for part in key]

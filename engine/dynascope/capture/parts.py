@@ -92,6 +92,8 @@ def _parts_of_iterator(value: IteratorValue) -> Iterable[Value]:
         raise Break(UnrebuildableValue(describe(value)))
     if value.owner is not None or value.iterable is not None:
         return (value.owner or value.iterable,)
+    if value.cls is itertools.repeat:
+        return value.items[:1]
     return (value.items,) if isinstance(value.items, ListValue) else value.items[value.position :]
 
 

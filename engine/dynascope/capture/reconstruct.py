@@ -142,7 +142,6 @@ AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed({}.items())): lambda items: reversed(dict(items[::-1]).items()),
     type(iter(collections.OrderedDict())): lambda items: iter(collections.OrderedDict(enumerate(items)).values()),
     itertools.islice: lambda items: itertools.islice(items, len(items)),
-    itertools.repeat: lambda items: itertools.repeat(items[0] if items else None, len(items)),
     type(iter(int, 0)): lambda items: iter(iter(items).__next__, object()),
     **{type(iter(each)): lambda items: iter(range_of(items)) for each in (range(0), range(2**70))},
     **{type(iter(each)): lambda items, each=each: iterator_at(each + "".join(items), 1) for each in ("a", "\u0101")},
@@ -450,6 +449,9 @@ class Rebuilder:
             return
         if value.iterable is not None:
             self.call_constant(iterator_at, value.iterable, ConstantValue(value.position))
+            return
+        if value.cls is itertools.repeat:
+            self.call_constant(itertools.repeat, value.items[0], ConstantValue(len(value.items) - value.position))
             return
         if not value.items and value.cls in EXHAUSTED:
             self.builder.load_function(EXHAUSTED[value.cls])

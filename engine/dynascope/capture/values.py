@@ -540,14 +540,16 @@ class GeneratorValue(MutableValue):
     """A generator made inside: its frame, suspended. `cls` is its class in the program: `map`, where it stands for a map.
 
     `given` is what its slots held when it was made, `taken` how many items it gave; `quiet` says that it did nothing else.
+    `handled` is the exception in whose handler it waits.
     """
 
-    __slots__ = ("cls", "finished", "frame", "given", "quiet", "started", "taken")
+    __slots__ = ("cls", "finished", "frame", "given", "handled", "quiet", "started", "taken")
 
     def __init__(self, frame: Frame, cls: type = GeneratorType) -> None:
         super().__init__()
         self.frame, self.cls, self.started, self.finished = frame, cls, False, False
         self.given, self.taken, self.quiet = dict(frame.slots), 0, True
+        self.handled: Value = NONE
 
     @property
     def python_type(self) -> type:

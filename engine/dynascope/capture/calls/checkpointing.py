@@ -70,7 +70,9 @@ def checkpoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
             if before.is_changed(machine):
                 raise Break(ForeignCall("checkpoint", "its policy changes objects of the program"))
         graph.make_again([node for node in made if node not in kept])
-        machine.journal.append(machine.checkpoints, (tensor_writes, made, read))
+        has_history = any(each.example.requires_grad for each in tensors_of(machine, result))
+        tensors = [value.node for value in map(machine.realize, given) if isinstance(value, TensorValue)]
+        machine.journal.append(machine.checkpoints, (tensor_writes, made, read, tensors if has_history else []))
         earlier = {storage_of(node) for node in list(graph.graph.nodes)[:start]}
         result = apart(machine, result, earlier)
     return result
@@ -110,18 +112,21 @@ def variables_of(machine: Machine, function: Value) -> list[tuple[CellValue, Val
 
 def check_unchanged(machine: Machine, frames: Iterable[FrameState] = ()) -> None:
     """Eager's function runs again on what its operands and variables hold then, and reads nothing that it made before: a graph
-    that keeps some of both would see a change before the backward pass otherwise. What came after that is no matter. `frames` go on after
-    the graph."""
-    for position, made, read in machine.checkpoints:
+    that keeps some of both would see a change before the backward pass otherwise. What came after that is no matter. Of its positional
+    operands eager asks that they are unchanged, read or not. `frames` go on after the graph."""
+    for position, made, read, operands in machine.checkpoints:
         if is_freed(machine, made):
             continue
+        if machine.changes_operands:
+            raise Break(ForeignCall("checkpoint", "an operand becomes another view, or loses its history, before the backward pass"))
         if any(
             machine.realize(cell.content) is not content or any(assigns(frame, cell) for frame in frames)
             for cell, content in read
             if cell.content is not None
         ):
             raise Break(ForeignCall("checkpoint", "a variable that it reads is another's before the backward pass"))
-        touched = {storage_of(node) for each in made for node in (each, *each.all_input_nodes)} - {None}
+        touched = {storage_of(node) for each in made for node in (each, *each.all_input_nodes)}
+        touched = (touched | set(map(storage_of, operands))) - {None}
         if any(tensor.example.untyped_storage()._cdata in touched for tensor in machine.tensor_writes[position:]):
             raise Break(ForeignCall("checkpoint", "what it reads or makes is changed before the backward pass"))
 

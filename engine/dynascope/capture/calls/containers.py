@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls import equivalents, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.iterators import in_order
+from dynascope.capture.calls.iterators import sort_places
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.calls.signatures import accepts
@@ -22,7 +22,7 @@ from dynascope.capture.protocols.iteration import elements, is_iterable, iterato
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
 from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
     TRUE,
@@ -165,7 +165,19 @@ def reverse(machine: Machine, value: ListValue) -> Value:
 
 @method(list)
 def sort(machine: Machine, value: ListValue, **keywords: Value) -> Value:
-    items.replace(machine, value, in_order(machine, value.items, keywords))
+    """While keys are made and compared the list is empty: what is put there meanwhile is lost, and an error."""
+    held = list(value.items)
+    order = list(range(len(held)))
+    items.replace(machine, value, [])
+    try:
+        sort_places(machine, held, keywords, order)
+    except Raised:
+        items.replace(machine, value, [held[at] for at in order])
+        raise
+    is_written = bool(value.items)
+    items.replace(machine, value, [held[at] for at in order])
+    if is_written:
+        raise machine.throw(ValueError, "list modified during sort")
     return NONE
 
 
@@ -236,6 +248,8 @@ def copy_(machine: Machine, value: DictValue | SetValue) -> Value:
         return value if value.cls is frozenset else SetValue(dict(value.items), value.cls, recipe=recipe(set.copy, value.recipe))
     if value.instance is None or value.instance.cls not in DICTIONARIES:  # attributes of an OrderedDict are not copied
         refuse_own_methods(machine, value)
+    if value.instance is not None and has_python_method(value.instance.cls, "__iter__"):  # then C asks for keys and each item
+        raise Break(ForeignValue(value.instance.cls.__name__, machine.expression()))
     made = DictValue(dict(value.items), value.cls)
     made.default_factory = value.default_factory
     return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dynascope.capture.reasons import ForeignValue
@@ -76,9 +78,12 @@ def resume(
     doings = machine.doings()
     base = len(machine.frames)
     machine.frames.append(frame)
-    if thrown is not None:
-        machine.unwind(thrown, base)
-    returned = machine.run(base)
+    with handling(machine, generator):
+        if thrown is not None:
+            if machine.handled is not NONE and machine.handled is not thrown.value:
+                machine.journal.set_item(thrown.value.attributes, "__context__", machine.handled)
+            machine.unwind(thrown, base)
+        returned = machine.run(base)
     machine.journal.set(generator, "taken", generator.taken + 1)
     if machine.doings() != doings:
         machine.journal.set(generator, "quiet", False)
@@ -87,6 +92,20 @@ def resume(
     machine.journal.set(generator, "finished", True)
     machine.journal.set(generator, "object", returned.value)
     return None
+
+
+@contextmanager
+def handling(machine: Machine, generator: GeneratorValue) -> Iterator[None]:
+    """What the generator handles is its own, from one yield to the next; what its caller handles is the caller's afterwards."""
+    journal, outer = machine.journal, machine.handled
+    journal.set(machine, "handled_around", (*machine.handled_around, outer))
+    journal.set(machine, "handled", generator.handled)
+    try:
+        yield
+    finally:
+        journal.set(generator, "handled", machine.handled)
+        journal.set(machine, "handled", outer)
+        journal.set(machine, "handled_around", machine.handled_around[:-1])
 
 
 def is_delegating(generator: GeneratorValue) -> bool:

@@ -23,7 +23,7 @@ def _answers_that_nothing_is_handled(question: types.BuiltinFunctionType) -> Non
     @meaning(question)
     def answer(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
         """Callers of the region may handle an exception too: then, and in an `except` of the region's own, Python answers."""
-        if arguments or keywords or machine.handled is not NONE or sys.exception() is not None:
+        if arguments or keywords or machine.handled_now is not NONE or sys.exception() is not None:
             raise Break(ForeignCall(question.__name__))
         machine.guards.add_state(CallReturns(question, question()))
         return value_of(question())

@@ -30,6 +30,7 @@ from dynascope.capture.protocols.truth import truth
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
+    FALSE,
     NONE,
     ConstantValue,
     CountValue,
@@ -137,8 +138,12 @@ def generator_throw(machine: Machine, arguments: Arguments, keywords: Keywords) 
     from dynascope.capture.opcodes.exceptions import as_exception
 
     generator = made_inside(machine, arguments[0])
-    given = machine.realize(arguments[2] if len(arguments) > 2 and not is_none(arguments[2]) else arguments[1])
-    item = resume(machine, generator, thrown=Raised(as_exception(machine, given)))
+    has_instance = len(arguments) > 2 and not is_none(arguments[2])
+    given = machine.realize(arguments[2 if has_instance else 1])
+    if has_instance and not issubclass(given.python_type, BaseException):  # what the class is to be called with
+        raise Break(ForeignValue("generator", machine.expression()))
+    words = f"exceptions must be classes or instances deriving from BaseException, not {name_in_errors(given.python_type)}"
+    item = resume(machine, generator, thrown=Raised(as_exception(machine, given, words)))
     if item is None:
         raise stopped(machine, generator)
     return item
@@ -259,7 +264,10 @@ def repeat_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
     item = arguments[0]
     if len(arguments) < 2 and "times" not in keywords:
         return equivalents.enter(machine, equivalents.repeat_, [item])
-    return IteratorValue([item] * index_in(machine, argument(arguments, keywords, 1, "times")), cls=itertools.repeat)
+    times = index_in(machine, argument(arguments, keywords, 1, "times"))
+    made = IteratorValue([item] * max(times, 1), cls=itertools.repeat)
+    made.position = int(times < 1)  # one that never gives its item has it all the same
+    return made
 
 
 @meaning(itertools.tee)
@@ -399,9 +407,19 @@ def sorted_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
 
 
 def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[Value]:
+    order = list(range(len(values)))
+    sort_places(machine, values, keywords, order)
+    return [values[at] for at in order]
+
+
+def sort_places(machine: Machine, values: list[Value], keywords: Keywords, order: list[int]) -> None:
+    """Brings the places of the values into order, in place: where comparing raises, as far as Python has come by then."""
+    reverse = keywords.get("reverse", FALSE)
+    if not issubclass(machine.realize(reverse).python_type, int):  # which some versions of Python refuse
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    descends = truth(machine, reverse)
     key = machine.realize(keywords.get("key", NONE))
     keys = values if is_none(key) else [machine.call_now(key, [value]) for value in values]
-    reverse = truth(machine, keywords["reverse"]) if "reverse" in keywords else False
 
     def less(left: int, right: int) -> int:
         """Sorting asks for no more than whether it is less."""
@@ -410,7 +428,6 @@ def in_order(machine: Machine, values: list[Value], keywords: Keywords) -> list[
 
     known = [constant_of(machine.realize(each)) for each in keys]
     if any(type(each) is NotConstant for each in known):
-        order = sorted(range(len(values)), key=functools.cmp_to_key(less), reverse=reverse)
+        order.sort(key=functools.cmp_to_key(less), reverse=descends)
     else:
-        order = compute(machine, sorted, (range(len(values)),), {"key": known.__getitem__, "reverse": reverse}).value
-    return [values[at] for at in order]
+        compute(machine, order.sort, (), {"key": known.__getitem__, "reverse": descends})

@@ -274,6 +274,7 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     value = machine.realize(arguments[0])
     real = value.value if isinstance(value, ConstantValue) else getattr(value, "object", None)
     if isinstance(value, ConstantValue) and (real is None or type(real) in (bool, type(...))):
+        machine.addresses.add(id(real))
         return ConstantValue(id(real))  # there is one of each
     if value.source is None or real is None or (type(real).__weakrefoffset__ == 0 and type(real) is not str):
         if isinstance(value, (MutableValue, TensorValue)) or machine.frames[-1].globals is vars(copy):
@@ -285,6 +286,7 @@ def id_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     if value.source in machine.copied:
         raise Break(ForeignCall("id", "addresses differ from call to call"))
     machine.addressed[value.source] = None
+    machine.addresses.add(id(real))
     machine.guards.add(value.source, IdentityIs(real))
     return ConstantValue(id(real))
 
@@ -405,9 +407,26 @@ def object_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     return new_instance(machine, cls)
 
 
+def class_below(machine: Machine, value: Value, base: type) -> type:
+    """The class of which `base.__new__` is to make an instance."""
+    cls = machine.realize(value).value
+    if not isinstance(cls, type):
+        kind = name_in_errors(type(cls))
+        raise machine.throw(TypeError, f"{base.__name__}.__new__(X): X is not a type object ({kind})")
+    if not issubclass(cls, base):
+        name = cls.__name__
+        raise machine.throw(TypeError, f"{base.__name__}.__new__({name}): {name} is not a subtype of {base.__name__}")
+    return cls
+
+
+def check_count(machine: Machine, cls: type, given: Arguments) -> None:
+    if len(given) > 1:
+        raise machine.throw(TypeError, f"{cls.__name__} expected at most 1 argument, got {len(given)}")
+
+
 @meaning(dict.__new__)
 def dict_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    cls = machine.realize(arguments[0]).value
+    cls = class_below(machine, arguments[0], dict)
     base = base_in_c(cls)
     if base not in (dict, collections.OrderedDict) or lookup(cls, "__del__") is not MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
@@ -416,7 +435,7 @@ def dict_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Valu
 
 @meaning(list.__new__)
 def list_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    cls = machine.realize(arguments[0]).value
+    cls = class_below(machine, arguments[0], list)
     if base_in_c(cls) is not list or lookup(cls, "__del__") is not MISSING:
         raise Break(ForeignValue(cls.__name__, machine.expression()))
     return holding(InstanceValue(cls), ListValue([]))
@@ -443,8 +462,9 @@ def list_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
     contents = contents_of(machine, machine.realize(arguments[0]))
     if not isinstance(contents, ListValue):
         raise Break(ForeignValue("list", machine.expression()))
-    if keywords:
+    if keywords and lookup(machine.realize(arguments[0]).python_type, "__new__") is list.__new__:
         raise machine.throw(TypeError, "list() takes no keyword arguments")
+    check_count(machine, list, arguments[1:])
     machine.journal.set(contents, "items", listed(machine, arguments[1]) if len(arguments) > 1 else [])
     machine.write(contents)
     return NONE
@@ -456,6 +476,9 @@ def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
     contents = contents_of(machine, instance)
     if not isinstance(contents, DictValue):
         raise Break(ForeignValue(instance.python_type.__name__, machine.expression()))
+    if len(arguments) > 2 and contents.cls is not dict:  # which has words of its own
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    check_count(machine, dict, arguments[1:])
     if contents.cls is not dict and has_python_method(instance.cls, "__setitem__"):
         return update_by_method(machine, instance, arguments[1:], keywords)
     fill(machine, contents, arguments[1:], keywords)
@@ -465,7 +488,10 @@ def dict_init(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
 
 @meaning(tuple.__new__)
 def tuple_new(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    cls = machine.realize(arguments[0]).value
+    cls = class_below(machine, arguments[0], tuple)
+    if keywords and (cls is tuple or lookup(cls, "__init__") is object.__init__):
+        raise machine.throw(TypeError, "tuple() takes no keyword arguments")
+    check_count(machine, tuple, arguments[1:])
     given = listed(machine, arguments[1]) if len(arguments) > 1 else []
     if is_plain(cls):
         return TupleValue(tuple(given), cls)

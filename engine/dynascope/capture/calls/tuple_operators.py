@@ -53,6 +53,8 @@ def _meaning_of(op: operators.Operator, name: str) -> None:
 
 @meaning(torch.Size.numel)
 def numel(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    if len(arguments) != 1 or keywords:
+        raise Break(ProgramRaises("TypeError", machine.expression()))
     sizes = as_tuple(machine, arguments[0])
     assert isinstance(sizes, TupleValue)
     count: Value = ConstantValue(1)

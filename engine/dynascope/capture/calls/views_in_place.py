@@ -14,7 +14,7 @@ import torch
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
-from dynascope.capture.histories import functions_of
+from dynascope.capture.histories import functions_of, storage_of
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import TensorValue, Value
@@ -61,15 +61,26 @@ def is_placed(machine: Machine, tensor: TensorValue) -> bool:
     return any(known.content is tensor for table in (machine.gradients, machine.assigned) for known in table.values())
 
 
+def is_checkpointed(machine: Machine, example: torch.Tensor) -> bool:
+    """Whether it shares memory with an operand of a checkpoint, which eager keeps for the backward pass."""
+    memory = example.untyped_storage()._cdata
+    return any(storage_of(node) == memory for *_, operands in machine.checkpoints for node in operands)
+
+
+def left_to_python(machine: Machine, example: torch.Tensor, name: str) -> Break:
+    machine.changes_operands |= is_checkpointed(machine, example)
+    return Break(TensorAttribute(name))
+
+
 def view_in_place(name: str, machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Of a tensor made inside: from now on its value is the view. Nobody else sees the difference, for it keeps its memory."""
     tensor = machine.realize(arguments[0])
     if not isinstance(tensor, TensorValue):
         raise machine.throw(TypeError, f"{name} requires a Tensor, not {tensor.python_type.__name__}")
     example = tensor.example
-    is_seen = tensor.object is not None or is_placed(machine, tensor)
+    is_seen = tensor.object is not None or is_placed(machine, tensor) or is_checkpointed(machine, example)
     if is_seen or example.requires_grad or is_saved(machine, example) or is_view_of_outside(machine, example):
-        raise Break(TensorAttribute(name))
+        raise left_to_python(machine, example, name)
     method = getattr(torch.Tensor, name.removesuffix("_"))
     viewed = apply_method(machine, method, arguments, keywords)
     machine.journal.set(tensor, "node", viewed.node)
@@ -92,8 +103,8 @@ def detach_in_place(machine: Machine, arguments: Arguments, keywords: Keywords) 
     if not example.requires_grad:
         return tensor
     is_followed = machine.hooked or tensor in machine.leaves_made or tensor in machine.requirements or is_placed(machine, tensor)
-    if is_followed or is_saved(machine, example) or has_views(machine, example):
-        raise Break(TensorAttribute("detach_"))
+    if is_followed or is_checkpointed(machine, example) or is_saved(machine, example) or has_views(machine, example):
+        raise left_to_python(machine, example, "detach_")
     detached = apply_method(machine, torch.Tensor.detach, [tensor], {})
     machine.journal.set(tensor, "node", detached.node)
     machine.journal.set(tensor, "example", detached.example)

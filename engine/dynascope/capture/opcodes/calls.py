@@ -8,7 +8,10 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.opcodes.operators import unary_of_top
 from dynascope.capture.protocols import items
+from dynascope.capture.protocols.iteration import is_iterable
 from dynascope.capture.protocols.length_hints import listed
+from dynascope.capture.reasons import ProgramRaises, UnsupportedInstruction
+from dynascope.capture.signals import Break
 from dynascope.capture.values import NULL, TupleValue, Value
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.versions import RUNNING
@@ -41,6 +44,8 @@ def call_function_ex(machine: Machine, frame: Frame, instruction: Instruction) -
     if not all(isinstance(key, str) for key in keywords):
         raise machine.throw(TypeError, "keywords must be strings")
     arguments = frame.pop()
+    if not is_iterable(arguments):  # Python's words name the function
+        raise Break(ProgramRaises("TypeError", machine.expression()))
     values = arguments.items if isinstance(arguments, TupleValue) else listed(machine, arguments)
     if RUNNING.null_above_callable:
         frame.pop_unseen()
@@ -53,9 +58,6 @@ def call_function_ex(machine: Machine, frame: Frame, instruction: Instruction) -
 
 @operation("CALL_INTRINSIC_1")
 def call_intrinsic(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
-    from dynascope.capture.reasons import UnsupportedInstruction
-    from dynascope.capture.signals import Break
-
     if instruction.value == "INTRINSIC_UNARY_POSITIVE":
         return unary_of_top(machine, frame, "UNARY_POSITIVE")
     value = frame.pop()

@@ -17,7 +17,7 @@ from dynascope.capture.protocols import attributes
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, lookup
-from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
@@ -35,16 +35,16 @@ from dynascope.frame.versions import RUNNING
 @operation("RAISE_VARARGS")
 def raise_varargs(machine: Machine, frame: Frame, instruction: Instruction) -> Any:
     if not instruction.argument:
-        if machine.handled is NONE:
+        if machine.handled_now is NONE:
             raise machine.throw(RuntimeError, "No active exception to reraise")
-        raise Raised(machine.handled, again=True)
+        raise Raised(machine.handled_now, again=True)
     cause = frame.pop() if instruction.argument == 2 else None
     value = as_exception(machine, frame.pop())
     if cause is not None:
-        cause = as_exception(machine, cause) if not is_none(cause) else NONE
+        cause = as_exception(machine, cause, "exception causes must derive from BaseException") if not is_none(cause) else NONE
         machine.journal.set_item(value.attributes, "__cause__", cause)
-    if machine.handled is not NONE and machine.handled is not value:
-        machine.journal.set_item(value.attributes, "__context__", machine.handled)
+    if machine.handled_now is not NONE and machine.handled_now is not value:
+        machine.journal.set_item(value.attributes, "__context__", machine.handled_now)
     raise Raised(value)
 
 
@@ -52,12 +52,15 @@ def is_none(value: Value) -> bool:
     return isinstance(value, ConstantValue) and value.value is None
 
 
-def as_exception(machine: Machine, value: Value) -> InstanceValue:
-    """The instance to raise, of an instance or a class."""
+def as_exception(machine: Machine, value: Value, words: str = "exceptions must derive from BaseException") -> InstanceValue:
+    """The instance to raise, of an instance or a class; `words` are what Python says of anything else."""
     if isinstance(value, ConstantValue) and isinstance(value.value, type) and issubclass(value.value, BaseException):
-        value = machine.call_now(value, [])
+        made = machine.realize(machine.call_now(value, []))
+        if not issubclass(made.python_type, BaseException):  # which Python says in other words
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        value = made
     if not isinstance(value, InstanceValue) or not issubclass(value.cls, BaseException):
-        raise machine.throw(TypeError, "exceptions must derive from BaseException")
+        raise machine.throw(TypeError, words)
     if value.object is not None:
         raise Break(ForeignValue(value.cls.__name__, machine.expression()))
     return value

@@ -14,10 +14,10 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.lifetimes import ends_here
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.places import is_library, is_torch_name, is_within
-from dynascope.capture.protocols import attribute_changes, attributes
+from dynascope.capture.protocols import attribute_changes, attributes, presence
 from dynascope.capture.reasons import DebuggerCall, FinaliserRuns, FirstImport, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
-from dynascope.capture.values import NULL, CellValue, ConstantValue, Value
+from dynascope.capture.values import NULL, CellValue, ConstantValue, LazyValue, Value
 from dynascope.capture.world import note
 from dynascope.frame.instructions import Instruction
 from dynascope.frame.resume import resume_origin
@@ -96,7 +96,14 @@ def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
         raise machine.throw(
             kind, f"cannot access {text} {instruction.value!r} where it is not associated with a value{where}"
         )
+    note_bound(machine, content)
     return content
+
+
+def note_bound(machine: Machine, value: Value) -> None:
+    """What is looked at has guards that fail where the name is bound to nothing any more."""
+    if value.__class__ is LazyValue:
+        presence.is_there(machine, value.source)
 
 
 @operation("STORE_DEREF")
@@ -122,6 +129,7 @@ def load_global(machine: Machine, frame: Frame, instruction: Instruction) -> Any
     if value is None:
         # Nothing guards that a name stays undefined: Python runs the line that handles it, too.
         raise Break(ProgramRaises("NameError", machine.expression(), f"name {instruction.value!r} is not defined"))
+    note_bound(machine, value)
     if instruction.pushes_null:
         push_callee(frame, value)
         return None

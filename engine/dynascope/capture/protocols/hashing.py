@@ -13,7 +13,7 @@ import torch
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS
-from dynascope.capture.reasons import ForeignValue
+from dynascope.capture.reasons import ForeignCall, ForeignValue
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     AddressValue,
@@ -43,8 +43,11 @@ def hash_key(machine: Machine, value: Value) -> Any:
     if isinstance(value, AddressValue):
         if not isinstance(value.of, ConstantValue):  # whose address only `copy` asks for, and keeps nothing under it
             machine.note_key(value.of)
+        machine.has_address_keys = True
+        check_addresses(machine)
         return AddressValue, value.of
     if isinstance(value, ConstantValue):
+        note_number(machine, value.value)
         return checked(machine, value.value)
     if isinstance(value, InstanceValue) and all(lookup(value.cls, name) is vars(tuple)[name] for name in ("__hash__", "__eq__")):
         value = contents_of(machine, value) or value
@@ -60,6 +63,23 @@ def hash_key(machine: Machine, value: Value) -> Any:
         machine.note_key(value)
         return value
     raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
+
+
+SMALL = 1 << 16
+"""No object lies as low."""
+
+
+def note_number(machine: Machine, key: Any) -> None:
+    """The program may have asked for the address of an object before, and looks for it now: an address that only the run knows is
+    found under no number."""
+    if type(key) is int and key > SMALL and key not in machine.addresses:
+        machine.has_number_keys = True
+        check_addresses(machine)
+
+
+def check_addresses(machine: Machine) -> None:
+    if machine.has_address_keys and machine.has_number_keys:
+        raise Break(ForeignCall("id", "the address may be a number that the program knows already"))
 
 
 def referent_of(machine: Machine, value: Value) -> Value | None:

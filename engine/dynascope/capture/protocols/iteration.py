@@ -7,6 +7,7 @@ elements(machine, value)    all of them, as a list
 
 from __future__ import annotations
 
+import itertools
 import types
 from typing import TYPE_CHECKING
 
@@ -174,7 +175,8 @@ def next_item(machine: Machine, value: IteratorValue) -> Value | None:
     if value.has_other_keys():
         raise Break(ForeignValue(value.cls.__name__, machine.expression()))
     if value.position >= len(items):
-        machine.journal.set(value, "items", ())
+        if value.cls is not itertools.repeat:  # which shows its item at its end too
+            machine.journal.set(value, "items", ())
         machine.journal.set(value, "owner", None)
         return None
     item = value.item()

@@ -6,6 +6,7 @@ compare(machine, "<", a, b)
 
 from __future__ import annotations
 
+import collections
 import enum
 import operator
 from collections.abc import Callable
@@ -444,6 +445,8 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
     left, right = machine.realize(left), machine.realize(right)
     if left is right:
         return True
+    if any(type(each) is SymbolicNumber and each.example != each.example for each in (left, right)):
+        left, right = machine.known(left), machine.known(right)  # which NaN it is tells no number
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue) and are_literals(left, right):
         # Identity is asked first, but tells something new of NaN alone.
         return compute(machine, operator.eq, (left.value, right.value)) is TRUE or is_same(machine, left, right)
@@ -458,7 +461,8 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
             and all(are_equal(machine, a, b) for a, b in zip(left.items, right.items, strict=True))
         )
     if isinstance(left, DictValue) and isinstance(right, DictValue):
-        return hold_equal(machine, left, right)
+        asks_order = all(issubclass(each.cls, collections.OrderedDict) for each in (left, right))
+        return hold_equal(machine, left, right) and (not asks_order or list(left.items) == list(right.items))
     if (views := [each for each in (left, right) if isinstance(each, DictViewValue)]) and InstanceValue not in map(type, (left, right)):
         kinds = [view.kind for view in views]
         if "values" in kinds:  # which equal nothing but themselves
