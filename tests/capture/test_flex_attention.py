@@ -180,3 +180,14 @@ def test_what_is_left_to_torch():
     found, statistics = dynascope.compile(lambda: flex_attention(q, k, v, return_aux=AuxRequest(lse=True)))()
     expected, others = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
     torch.testing.assert_close((found, statistics.lse), (expected, others.lse))
+
+
+def test_a_mask_of_blocks_made_inside():
+    lengths = torch.tensor([16, 7])
+
+    def function(q, k, v):
+        mask = create_block_mask(lambda b, h, i, j: j < lengths[b], 2, None, 16, 16, device="cpu")
+        return flex_attention(q, k, v, block_mask=mask)
+
+    operands = list(given("cpu"))
+    torch.testing.assert_close(dynascope.compile(function, fullgraph=True)(*operands), function(*operands), rtol=1e-4, atol=1e-5)

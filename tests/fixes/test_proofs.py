@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -660,21 +659,11 @@ def counting(length, device):
     return f"{head}def f(codes):\n{body}\n\nf(torch.tensor([0, 3, 3], device={device!r}))\n"
 
 
-def test_codes_that_are_counted_need_no_edit(program, prover):
-    """On a processor the graph sees for itself whether one is larger."""
-    assert not mend(program(counting("usage", "cpu")), prover).texts
-    assert not mend(program(counting("usage[:2]", "cpu")), prover).texts
-
-
-@pytest.mark.gpu
-def test_codes_are_counted_in_a_table_of_the_length_that_is_said(program, prover):
-    mended = mend(program(counting("usage", "cuda")), prover)
-    (changed,) = mended.texts.values()
-    table = "codes.new_zeros(int(usage.sum()), dtype=torch.int64)"
-    added = f"{table}.index_add(0, codes, torch.ones_like(codes, dtype=torch.int64))"
-    assert added in re.sub(r"(?<=\()\s+|\s+(?=\))", "", changed)  # where the line is broken too
-    assert mended.proof.breaks == (1, 0)
-    assert not mend(program(counting("usage[:2]", "cuda")), prover).texts
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_codes_that_are_counted_need_no_edit(program, prover, device):
+    """The graph sees for itself whether one is larger."""
+    assert not mend(program(counting("usage", device)), prover).texts
+    assert not mend(program(counting("usage[:2]", device)), prover).texts
 
 
 def test_a_while_without_a_number_of_turns_says_what_it_takes(program, prover):
