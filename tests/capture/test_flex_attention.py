@@ -139,6 +139,23 @@ def test_gradients_are_those_of_the_formula(case):
     torch.testing.assert_close(*outcomes, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("case", ["causal", "sloped"])
+def test_autocast_converts_what_is_given(case, dtype):
+    options = dict(CASES[case])
+    mask = mask_of(options.pop("mask"), "cpu") if "mask" in options else None
+
+    def function(q, k, v):
+        with torch.autocast("cpu", torch.bfloat16):
+            return flex_attention(q, k, v, block_mask=mask, **options)
+
+    operands = list(given("cpu", dtype=dtype))
+    found, expected = dynascope.compile(function, fullgraph=True)(*operands), function(*operands)
+    assert found.dtype == expected.dtype
+    exact = flex_attention(*(each.double() for each in operands), block_mask=mask, **options)
+    assert (found - exact).abs().max() <= 2 * (expected - exact).abs().max() + 1e-6
+
+
 def test_fewer_heads_of_keys():
     mask = mask_of(causal, "cpu")
     for options in ({"block_mask": mask}, {"score_mod": sloped}):

@@ -66,7 +66,14 @@ def left_to_torch(why: str) -> Break:
 
 
 def attended(query, key, value, score_mod, block_mask, scale):
-    """The result lies in the order of the query's dimensions, a row's elements beside one another."""
+    """The result lies in the order of the query's dimensions, a row's elements beside one another. Autocast converts what is given, and
+    nothing inside."""
+    device = query.device.type
+    if torch.is_autocast_enabled(device):
+        if query.dtype is not torch.float64:
+            query, key, value = (each.to(torch.get_autocast_dtype(device)) for each in (query, key, value))
+        with torch.autocast(device, enabled=False):
+            return attended(query, key, value, score_mod, block_mask, scale)
     if block_mask is not None and tuple(block_mask.shape[-2:]) != (query.size(-2), key.size(-2)):
         refuse_lengths()
     if scale is None:
