@@ -124,7 +124,7 @@ def said_once(counted):
     return counted
 
 
-def is_same_along(counted, dimension):
+def is_same_along(counted, dimension, /):
     """Whether the mask's function reads no batch, or no head."""
 
 
@@ -135,7 +135,7 @@ def says_same(machine: Machine, arguments: Arguments, keywords: Keywords) -> Val
     return boolean(len(levels) > at and not inside(levels[at])[0].users)
 
 
-def counts_up_to_the_row(counted):
+def counts_up_to_the_row(counted, /):
     """Whether it is `row >= column`, which attention has a kernel for that reads no mask."""
 
 
@@ -183,7 +183,7 @@ def over_all(function, scores):
     return for_all
 
 
-def at_places(function, *given):
+def at_places(function, /, *given):
     """Inside, a tensor's item at a place is taken as its index says."""
     return function(*given)
 
