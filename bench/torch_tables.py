@@ -76,7 +76,7 @@ def functions() -> Iterator[Case]:
     folder = Path(tempfile.mkdtemp())
     for table in OF_FUNCTIONS:
         text = (Path(_internal.__file__).parent / f"{table}.py").read_text(encoding="utf-8")
-        text = text.replace("_torch_testing", "tables_of_torch").replace("torch.testing._internal.", "torch.testing._internal.")
+        text = text.replace("_torch_testing", "tables_of_torch")
         for other in OF_FUNCTIONS:
             text = text.replace(f"torch.testing._internal.{other}", f"copied_{other}")
         (folder / f"copied_{table}.py").write_text(text, encoding="utf-8")

@@ -276,17 +276,18 @@ def test_a_cache_is_written_where_it_is():
             torch.testing.assert_close(*caches)
 
 
+def six_of_one_seed(run, x):
+    with torch.no_grad():
+        torch.manual_seed(1)
+        return [run(x) for _ in range(6)]
+
+
 @pytest.mark.gpu
 def test_random_numbers_go_on_as_eagers():
     dropout = torch.nn.Dropout(0.5)
-    run = dynascope.compile(dropout, mode="reduce-overhead")
     x = torch.ones(1000, device="cuda")
-    with torch.no_grad():
-        torch.manual_seed(1)
-        ours = [run(x) for _ in range(6)]
-        torch.manual_seed(1)
-        eagers = [dropout(x) for _ in range(6)]
-    for mine, eager in zip(ours, eagers, strict=True):
+    ours = six_of_one_seed(dynascope.compile(dropout, mode="reduce-overhead"), x)
+    for mine, eager in zip(ours, six_of_one_seed(dropout, x), strict=True):
         torch.testing.assert_close(mine, eager)
     assert len({tuple(mine.tolist()) for mine in ours}) == 6
 
@@ -299,12 +300,8 @@ def test_what_fills_a_tensor_with_random_numbers_is_recorded():
 
     run = dynascope.compile(sample, mode="reduce-overhead")
     logits = torch.zeros(64, 1000, device="cuda")
-    with torch.no_grad():
-        torch.manual_seed(1)
-        ours = [run(logits) for _ in range(6)]
-        torch.manual_seed(1)
-        eagers = [sample(logits) for _ in range(6)]
-    for mine, eager in zip(ours, eagers, strict=True):
+    ours = six_of_one_seed(run, logits)
+    for mine, eager in zip(ours, six_of_one_seed(sample, logits), strict=True):
         assert (mine == eager).float().mean() > 0.95  # a quotient is rounded in another way
     assert len({tuple(mine.tolist()) for mine in ours}) == 6
     (graph,) = dynascope.explain(run, logits).report.graphs

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
+from dynascope.meta_kernels.registration import register
 
 
 def _with_mask(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -26,16 +26,14 @@ def _gradients(
     return torch.empty_like(tensor), scale.new_empty(scale.numel()), zero_point.new_empty(zero_point.numel())
 
 
-KERNELS = {
-    "fake_quantize_per_tensor_affine_cachemask": _with_mask,
-    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _with_mask,
-    "fake_quantize_per_channel_affine_cachemask": _with_mask,
-    "_fake_quantize_learnable_per_tensor_affine": _alone,
-    "_fake_quantize_learnable_per_channel_affine": _alone,
-    "_fake_quantize_learnable_per_tensor_affine_backward": _gradients,
-    "_fake_quantize_learnable_per_channel_affine_backward": _gradients,
-}
-
-for _name, _kernel in KERNELS.items():
-    if hasattr(torch.ops.aten, _name) and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
-        LIBRARY.impl(_name, _kernel)
+register(
+    {
+        "fake_quantize_per_tensor_affine_cachemask": _with_mask,
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _with_mask,
+        "fake_quantize_per_channel_affine_cachemask": _with_mask,
+        "_fake_quantize_learnable_per_tensor_affine": _alone,
+        "_fake_quantize_learnable_per_channel_affine": _alone,
+        "_fake_quantize_learnable_per_tensor_affine_backward": _gradients,
+        "_fake_quantize_learnable_per_channel_affine_backward": _gradients,
+    }
+)

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+from dynascope.meta_kernels.registration import register
 
-FUSED = ("_fused_sgd_", "_fused_adagrad_", "_fused_adam_", "_fused_adamw_")
-NAMES = (*FUSED, *(f"{name}.tensor_lr" for name in FUSED))
-LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
+NAMES = ("_fused_sgd_", "_fused_adagrad_", "_fused_adam_", "_fused_adamw_")
 
 
 def _nothing(*arguments: Any, **keywords: Any) -> None:
     """What was written is read off the operator's schema."""
 
 
-for _name in NAMES:
-    _is_there = torch._C._dispatch_has_kernel(f"aten::{_name}")
-    if _is_there and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
-        LIBRARY.impl(_name, _nothing)
+register({f"{name}{overload}": _nothing for name in NAMES for overload in ("", ".tensor_lr")})

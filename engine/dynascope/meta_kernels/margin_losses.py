@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
+from dynascope.meta_kernels.registration import register
 
 
 def _like_the_operand(tangent: torch.Tensor, operand: torch.Tensor, *others: Any, **keywords: Any) -> torch.Tensor:
@@ -22,12 +22,10 @@ def _histogram(operand: torch.Tensor, bins: int, **keywords: Any) -> tuple[torch
     return operand.new_empty(bins), operand.new_empty(bins + 1)
 
 
-KERNELS = {
-    "multi_margin_loss_backward": _like_the_operand,
-    "multilabel_margin_loss_backward": _like_the_operand,
-    "histogram.bin_ct": _histogram,
-}
-
-for _name, _kernel in KERNELS.items():
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
-        LIBRARY.impl(_name, _kernel)
+register(
+    {
+        "multi_margin_loss_backward": _like_the_operand,
+        "multilabel_margin_loss_backward": _like_the_operand,
+        "histogram.bin_ct": _histogram,
+    }
+)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
+from dynascope.meta_kernels.registration import register
 
 
 def _as_the_first(first: torch.Tensor, *others: Any, **keywords: Any) -> torch.Tensor:
@@ -27,13 +27,11 @@ def _as_their_sum(*operands: torch.Tensor) -> torch.Tensor:
     return functools.reduce(operator.add, operands)
 
 
-KERNELS = {
-    "_sample_dirichlet": _as_the_first,
-    "binomial": _as_the_first,
-    "_standard_gamma_grad": _as_their_sum,
-    "_dirichlet_grad": _as_their_sum,
-}
-
-for _name, _kernel in KERNELS.items():
-    if hasattr(torch.ops.aten, _name) and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
-        LIBRARY.impl(_name, _kernel)
+register(
+    {
+        "_sample_dirichlet": _as_the_first,
+        "binomial": _as_the_first,
+        "_standard_gamma_grad": _as_their_sum,
+        "_dirichlet_grad": _as_their_sum,
+    }
+)

@@ -15,7 +15,7 @@ import torch
 from dynascope.autograd_functions.choices import Chosen
 from dynascope.capture.calls import late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
-from dynascope.capture.calls.autograd_functions import copied, value_of
+from dynascope.capture.calls.autograd_functions import value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.transforms import Body, rebuilt
 from dynascope.capture.histories import storage_of
@@ -67,7 +67,7 @@ def cond(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     body.tensors(given)
     branches = [Branch(machine).taken(function, list(given.items)) for function in functions]
     check_alike(body, branches)
-    return made(machine, condition, branches)
+    return made(condition, branches)
 
 
 def check_alike(body: Branch, branches: list[Branch]) -> None:
@@ -92,18 +92,9 @@ def structure(machine: Machine, value: Value) -> Any:
     return value.python_type, [structure(machine, item) for item in items or ()]
 
 
-def made(machine: Machine, condition: TensorValue, branches: list[Branch]) -> Value:
-    first, second = branches
+def made(condition: TensorValue, branches: list[Branch]) -> Value:
+    first = branches[0]
     operands = list(dict.fromkeys(node for branch in branches for node in branch.lifted(branch.results)))
-    graphs = [copied(branch.nodes, operands, [result.node for result in branch.results]) for branch in branches]
-    for branch in branches:
-        for node in branch.nodes:
-            machine.graph.keep(node)
-    machine.graph.leave_out([*first.nodes, *second.nodes])
-    values = [value_of(first, node) for node in operands]
-    chosen = Chosen(*graphs)
-    examples = machine.in_plain_mode(lambda: chosen(condition.example, *(value.example for value in values)))
-    given, result = (condition.node, *(value.node for value in values)), late_numbers.LateResult((), chosen.described)
-    node = late_numbers.late_node(machine, "call_function", chosen, given, {}, None, None, result)
-    devices = (like.device for like in first.results)
-    return first.filled(first.result, iter(late_numbers.late_parts(machine, node, zip(examples, devices, strict=True))))
+    chosen = Chosen(*(branch.taken_out(operands, branch.results) for branch in branches))
+    given = [condition, *(value_of(first, node) for node in operands)]
+    return first.filled(first.result, iter(first.between_kernels(chosen, given, first.results)))

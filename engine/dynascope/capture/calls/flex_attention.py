@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -190,7 +189,7 @@ def at_places(function, /, *given):
 
 @meaning(at_places)
 def call_at_places(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    with meanwhile(machine, partial(setattr, machine, "places_are_indices"), machine.places_are_indices, True):
+    with meanwhile(machine, functools.partial(setattr, machine, "places_are_indices"), machine.places_are_indices, True):
         return machine.call_now(arguments[0], arguments[1:])
 
 

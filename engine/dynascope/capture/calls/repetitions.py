@@ -21,14 +21,13 @@ from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 
 from dynascope.autograd_functions.repetitions import Looped, Scanned
-from dynascope.capture.calls import late_numbers
+from dynascope.capture.calls import equivalents, late_numbers
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
-from dynascope.capture.calls.autograd_functions import copied, value_of
+from dynascope.capture.calls.autograd_functions import value_of
 from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.calls.transforms import Body
 from dynascope.capture.histories import storage_of
 from dynascope.capture.metadata import can_require_grad
-from dynascope.capture.raising import raises_unread
 from dynascope.capture.random_nodes import draws_numbers
 from dynascope.capture.values import InstanceValue, TensorValue, Value
 
@@ -69,18 +68,6 @@ class Step(Body):
         if kinds[0][: len(given)] != kinds[1]:
             raise self.cannot("its function carries on tensors of another kind")
 
-    def graph_of(self, results: list[TensorValue], lifted: list[fx.Node]) -> fx.GraphModule:
-        """As a graph of its own, which leaves that of the capture."""
-        self.check_writes(lifted)
-        outputs = [value.node for value in results]
-        if raises_unread(self.nodes, outputs):
-            raise self.cannot("an operator in it may raise, and nothing reads its result")
-        own = [value.node for value in self.inner]
-        for node in self.nodes:
-            self.machine.graph.keep(node)
-        self.machine.graph.leave_out([*own, *self.nodes])
-        return copied(self.nodes, [*own, *lifted], outputs)
-
     def check_effects(self) -> None:
         """Torch draws numbers anew for a backward pass, and not as the loop does."""
         kept = self.machine.graph.kept
@@ -91,14 +78,9 @@ class Step(Body):
         read = [*(value.example for value in given), *(node.meta.get("example_value") for node in self.lifted(results))]
         return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in read)
 
-    def between_kernels(self, target: Scanned | Looped, lifted: list[fx.Node], results: list[TensorValue]) -> list[Value]:
-        """The results of a node that runs as torch's operators."""
-        machine, values = self.machine, [*self.inputs, *(value_of(self, node) for node in lifted)]
-        examples = machine.in_plain_mode(lambda: target.described([value.example for value in values], {}))
-        nodes, made = tuple(value.node for value in values), late_numbers.LateResult((), target.described)
-        node = late_numbers.late_node(machine, "call_function", target, nodes, {}, None, None, made)
-        devices = (result.device for result in results)
-        return list(late_numbers.late_parts(machine, node, zip(examples, devices, strict=True)))
+    def operands(self, lifted: list[fx.Node]) -> list[Value]:
+        """What the node is given."""
+        return [*self.inputs, *(value_of(self, node) for node in lifted)]
 
 
 @object_meaning(type(scan_op))
@@ -133,7 +115,7 @@ def scanned(machine: Machine, name: str, function: Value, init: list[Value], xs:
     step.check_effects()
     lifted = step.lifted(results)
     target = Scanned(name, step.graph_of(results, lifted), len(carried), len(rows))
-    return step.filled(result, iter(step.between_kernels(target, lifted, results)))
+    return step.filled(result, iter(step.between_kernels(target, step.operands(lifted), results)))
 
 
 @object_meaning(type(while_loop_op))
@@ -155,16 +137,15 @@ def call_while_loop(machine: Machine, operator: InstanceValue, arguments: Argume
         raise second.cannot("gradients through it are torch's own")
     for each in (first, second):
         each.check_effects()
-    graphs = first.graph_of(goes_on, lifted), second.graph_of(results, lifted)
-    return second.filled(result, iter(second.between_kernels(Looped(*graphs, len(carried)), lifted, results)))
+    target = Looped(first.graph_of(goes_on, lifted), second.graph_of(results, lifted), len(carried))
+    return second.filled(result, iter(second.between_kernels(target, second.operands(lifted), results)))
 
 
 @object_meaning(type(associative_scan_op))
 def call_associative_scan(machine: Machine, operator: InstanceValue, arguments: Arguments, keywords: Keywords) -> Any:
     names = ("combine_fn", "xs", "additional_inputs")
     function, xs, others = (argument(arguments, keywords, at, name) for at, name in enumerate(names))
-    pairs = machine.outside.fixed(generic_associative_scan, "generic_associative_scan")
-    return machine.call(pairs, [function, xs], {"additional_inputs": others})
+    return equivalents.enter(machine, generic_associative_scan, [function, xs], {"additional_inputs": others})
 
 
 @meaning(utils._maybe_compile_and_run_fn)

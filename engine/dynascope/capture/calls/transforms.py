@@ -9,9 +9,9 @@ like. What f makes in the graph of the capture leaves it at the end, as of a cus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import fx
@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.autograd_functions.transforms import Differentiated, Jacobian, Mapped, Pulled, Pushed
-from dynascope.capture.calls import equivalents, python
+from dynascope.capture.calls import equivalents, late_numbers, python
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.autograd_functions import copied, read_by, value_of
 from dynascope.capture.calls.registry import MEANINGS_OF_CODE, meaning, object_meaning
@@ -50,6 +50,12 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 Leaf = Callable[[Value, Any], Value]
+
+
+class Described(Protocol):
+    """What a node calls that says of meta tensors what it gives."""
+
+    def described(self, arguments: Sequence[Any], keywords: Any) -> tuple[torch.Tensor, ...]: ...
 
 
 def _row_of_none(tensor: torch.Tensor, dim: int, _: int) -> torch.Tensor:
@@ -157,18 +163,35 @@ class Body:
     ) -> list[Value]:
         """The results of the node. `more` are inputs of the transform that the function does not see."""
         lifted = self.lifted(results)
-        self.check_writes(lifted)
-        if raises_unread(self.nodes, [value.node for value in results]):
-            raise self.cannot("an operator in it may raise, and nothing reads its result")
-        graph = copied(self.nodes, [*(value.node for value in self.inner), *lifted], [value.node for value in results])
-        operands = [*self.inputs, *more]
-        for node in self.nodes:
-            self.machine.graph.keep(node)
-        self.machine.graph.leave_out([*(value.node for value in self.inner), *self.nodes])
+        graph, operands = self.graph_of(results, lifted), [*self.inputs, *more]
         found = apply_function(
             self.machine, target(graph, len(operands)), [*operands, *(value_of(self, node) for node in lifted)], {}
         )
         return list(self.machine.realize(found).items)
+
+    def graph_of(self, results: list[TensorValue], lifted: list[fx.Node]) -> fx.GraphModule:
+        """As a graph of its own, which does all that the function does."""
+        self.check_writes(lifted)
+        if raises_unread(self.nodes, [value.node for value in results]):
+            raise self.cannot("an operator in it may raise, and nothing reads its result")
+        return self.taken_out([*(value.node for value in self.inner), *lifted], results)
+
+    def taken_out(self, inputs: list[fx.Node], results: list[TensorValue]) -> fx.GraphModule:
+        """Its nodes, which leave the graph of the capture."""
+        taken = copied(self.nodes, inputs, [value.node for value in results])
+        for node in self.nodes:
+            self.machine.graph.keep(node)
+        self.machine.graph.leave_out([*(value.node for value in self.inner), *self.nodes])
+        return taken
+
+    def between_kernels(self, target: Described, operands: list[Value], results: list[TensorValue]) -> list[Value]:
+        """What a node gives that runs as torch's operators, on the devices of these results."""
+        machine = self.machine
+        examples = machine.in_plain_mode(lambda: target.described([value.example for value in operands], {}))
+        nodes, late = tuple(value.node for value in operands), late_numbers.LateResult((), target.described)
+        node = late_numbers.late_node(machine, "call_function", target, nodes, {}, None, None, late)
+        devices = (result.device for result in results)
+        return list(late_numbers.late_parts(machine, node, zip(examples, devices, strict=True)))
 
     def check_writes(self, lifted: list[fx.Node]) -> None:
         storages = {storage_of(node) for node in (*lifted, *(value.node for value in (*self.inner, *self.inputs)))} - {None}
