@@ -20,13 +20,14 @@ ALLOWED = {
     "guards": {"report", "native", "frame", "sizes"},
     "meta_kernels": set(),
     "autograd_functions": set(),
-    "capture": {"report", "native", "frame", "guards", "meta_kernels", "autograd_functions", "sizes"},
+    "tiled_attention": set(),
+    "capture": {"report", "native", "frame", "guards", "meta_kernels", "autograd_functions", "tiled_attention", "sizes"},
     "random_numbers": set(),
     "grad": {"report", "meta_kernels", "autograd_functions", "random_numbers", "sizes"},
     "loops": {"report", "native", "random_numbers", "sizes"},
     "schedule": {"report", "native", "loops", "sizes"},
-    "codegen": {"report", "native", "loops", "schedule", "sizes"},
-    "runtime": {"report", "native", "loops", "schedule", "codegen", "random_numbers", "sizes"},
+    "codegen": {"report", "native", "tiled_attention", "loops", "schedule", "sizes"},
+    "runtime": {"report", "native", "tiled_attention", "loops", "schedule", "codegen", "random_numbers", "sizes"},
     "fixes": {"report"},
 }
 GROUND = {"dataclass"}

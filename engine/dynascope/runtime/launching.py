@@ -59,7 +59,8 @@ def begin(devices: Iterable[torch.device] = ()) -> None:
     if not _module.cache_info().currsize:
         begin_shared_object(**_build())
     for device in dict.fromkeys(device for device in devices if device.type == "cuda" and torch.cuda.is_initialized()):
-        from dynascope.runtime.cuda_launch import begin_on  # what programs on processors never load
+        from dynascope.runtime import tiled_attention  # noqa: F401 (registers its kernels; programs on processors never load these)
+        from dynascope.runtime.cuda_launch import begin_on
 
         begin_on(device)
 

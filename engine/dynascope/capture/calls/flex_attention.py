@@ -27,7 +27,19 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, TRUE, ConstantValue, ListValue, TensorValue, TupleValue, Value, boolean
+from dynascope.capture.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    ConstantValue,
+    ListValue,
+    TensorValue,
+    TupleValue,
+    Value,
+    boolean,
+)
+from dynascope.tiled_attention.functions import EVERYTHING, PLACES, SCORE, NotSteps, ScoreFunction, Scores, recorded
+from dynascope.tiled_attention.operators import tiled_attention
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -82,8 +94,15 @@ def attended(query, key, value, score_mod, block_mask, scale):
         key, value = (each.expand(batch, *each.shape[1:]) for each in (key, value))
     places = [torch.arange(size, device=query.device) for size in (*query.shape[:3], key.size(2))]
     counted = None if block_mask is None else over_all(block_mask.mask_mod, ())(*places)
+    causal = score_mod is None and (counted is None or counts_up_to_the_row(counted))
+    if query.is_cuda and not causal:
+        anything = torch.zeros((), device=query.device).expand(*query.shape[:3], key.size(2))
+        changed = None if score_mod is None else over_all(score_mod, (0,))(anything, *places)
+        result = in_tiles(query, key, value, counted, changed, scale)
+        if result is not None:
+            return result
     if score_mod is None:
-        causal = counted is not None and counts_up_to_the_row(counted)
+        causal = causal and counted is not None
         mask = None if counted is None or causal else said_once(counted)
         result = F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=repeats > 1)
     else:
@@ -150,7 +169,83 @@ def says_causal(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
     return FALSE
 
 
-OF_A_MASK = 4
+def in_tiles(query, key, value, counted, changed, scale, /):
+    """Attention that never makes all scores, where each is changed and counted by operations on one; None where they are not."""
+
+
+@meaning(in_tiles)
+def made_in_tiles(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    query, key, value, counted, changed, scale = map(machine.realize, arguments)
+    lengths = query.example.size(3), value.example.size(3)
+    if query.example.dtype not in IN_TILES or not isinstance(scale, ConstantValue) or not all(type(each) is int for each in lengths):
+        return NONE
+    if max(lengths) > LONGEST:
+        return NONE
+    tables: list[TensorValue] = []
+    try:
+        mask = EVERYTHING if is_none(counted) else steps_of(machine, counted, tables)
+        change = None if is_none(changed) else steps_of(machine, changed, tables)
+    except NotSteps:
+        return NONE
+    machine.graph.leave_out([node for each in (counted, changed) if not is_none(each) for node in (each.node, each.node.args[0])])
+    told = [ConstantValue(Scores(mask, change).text()), ConstantValue(float(scale.value))]
+    return apply_function(machine, tiled_attention, [query, key, value, ListValue(tables), *told], {})
+
+
+IN_TILES = (torch.float16, torch.bfloat16, torch.float32)
+LONGEST = 256
+"""Elements of a row that a tile can have."""
+
+
+def steps_of(machine: Machine, value: TensorValue, tables: list[TensorValue]) -> ScoreFunction:
+    """What is mapped over all scores, as steps; what it takes items of comes to `tables`. Raises NotSteps."""
+    levels, _ = mapped(machine, value)
+    if len(levels) != OF_A_MASK:
+        raise NotSteps("it is not mapped over all scores")
+    innermost = levels[-1].target
+    named, read = [], []
+    for number in range(len(inside(levels[-1]))):
+        given = origin(levels, number)
+        named.append(given if isinstance(given, str) else None)
+        if isinstance(given, fx.Node):
+            read.append(table_of(given))
+    examples = [each.example for each in read]
+    changes = innermost.inputs == len((SCORE, PLACES[-1]))
+
+    def for_one(*given):
+        return innermost.forward.forward(*given)[0]
+
+    function = machine.in_plain_mode(lambda: recorded(for_one, named, examples, changes))
+    first = len(tables)
+    tables += read
+    return function.with_tables_from(first)
+
+
+def table_of(node: fx.Node) -> TensorValue:
+    example = node.meta.get("example_value")
+    if not isinstance(example, torch.Tensor) or example.requires_grad:
+        raise NotSteps("it reads what is no tensor, or what needs a gradient")
+    return TensorValue(node, example, node.meta["device"])
+
+
+def origin(levels: list[fx.Node], number: int) -> str | fx.Node:
+    """What the innermost function is given there: a place, the score, or what is outside of all."""
+    for depth in reversed(range(len(levels))):
+        inputs = levels[depth].target.inputs
+        if number < inputs:
+            if number == inputs - 1:
+                return PLACES[depth]
+            if depth == len(levels) - 1:
+                return SCORE
+            raise NotSteps("it reads several scores")
+        node = levels[depth].args[number]
+        if depth == 0:
+            return node
+        number = inside(levels[depth - 1]).index(node)
+    raise AssertionError("the first level is outside")
+
+
+OF_A_MASK = len(PLACES)
 
 
 def mapped(machine: Machine, value: Value) -> tuple[list[fx.Node], fx.Node | None]:
