@@ -11,6 +11,7 @@ The backward kernels make the weights again from the logarithms (Dao et al., "Fl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
@@ -27,7 +28,8 @@ from dynascope.tiled_attention.functions import SCORE, Operand, ScoreFunction, S
 _IMPORTS = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
 LOG2E = 1.4426950408889634
 NARROW = 1 << 23
-"""Positions below it are 32 bits wide, and what is added of them."""
+"""Positions below it are 32 bits wide, and what is added of them, as long as it is below `WIDE`."""
+WIDE, UNKNOWN = 1 << 31, 1 << 64
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -75,6 +77,8 @@ class _Kernel:
         self.asserts = False
         self.pointers = dict(pointers)
         self.numbers = list(numbers)
+        self._texts: dict[tuple[int, int], str] = {}
+        """Of steps that are made before the tiles, by function and number."""
         self._made = 0
         for number, (dtype, dimensions) in enumerate(form.tables):
             self.pointers[f"table{number}"] = f"*{SIGNATURE[dtype]}"
@@ -86,31 +90,43 @@ class _Kernel:
     def block(self, line: str) -> AbstractContextManager[None]:
         return self.writer.block(line)
 
+    def prepare(self, given: dict[str, str], checks: bool = False) -> None:
+        """Makes the steps that come of these places alone, which are the same for all tiles. `checks` as in `function`, of changes."""
+        for function in filter(None, (self.form.scores.mask, self.form.scores.change)):
+            texts = self._made_before(function)
+            for number in function.needed([*function.results]):
+                if number not in texts and all(isinstance(each, int) or each in given for each in function.depends([number])):
+                    texts[number] = self._step(function, number, texts, given, checks and function is self.form.scores.change)
+                    self._texts[id(function), number] = texts[number]
+
     def function(self, function: ScoreFunction, wanted: Sequence[Operand], given: dict[str, str], checks: bool) -> list[str]:
         """The wanted operands of it, as texts; `checks` whether an index that is out of range stops the kernel."""
-        texts: dict[int, str] = {}
-        bounds: dict[int, int] = {}
+        texts = self._made_before(function)
         for number in function.needed(wanted):
-            step = function.steps[number]
-            name = f"v{self._made}"
-            self._made += 1
-            if step.operation == "index":
-                self._index(name, step, [self._operand(function, each, None, texts, given) for each in step.operands], checks)
-            else:
-                dtype, kind = getattr(torch, step.dtype), getattr(torch, step.kind)
-                narrow = self._is_narrow(function, number, bounds)
-                operands = [
-                    self._operand(function, each, self._kind_of(step, place, kind, narrow), texts, given)
-                    for place, each in enumerate(step.operands)
-                ]
-                if step.operation == "cast":
-                    text = render_cast(operands[0], kind, torch.int32 if narrow else dtype)
-                else:
-                    text = render(step.operation, kind, operands, "near")
-                self.helpers |= helpers_in(text)
-                self.write(f"{name} = {text}")
-            texts[number] = name
+            if number not in texts:
+                texts[number] = self._step(function, number, texts, given, checks)
         return [self._operand(function, each, None, texts, given) for each in wanted]
+
+    def _made_before(self, function: ScoreFunction) -> dict[int, str]:
+        return {number: text for (of, number), text in self._texts.items() if of == id(function)}
+
+    def _step(self, function: ScoreFunction, number: int, texts: dict[int, str], given: dict[str, str], checks: bool) -> str:
+        step, name = function.steps[number], f"v{self._made}"
+        self._made += 1
+        if step.operation == "index":
+            self._index(name, step, [self._operand(function, each, None, texts, given) for each in step.operands], checks)
+            return name
+        dtype, kind = getattr(torch, step.dtype), getattr(torch, step.kind)
+        narrow = self._is_narrow(function, number)
+        kinds = (self._kind_of(step, place, kind, narrow) for place in range(len(step.operands)))
+        operands = [self._operand(function, *each, texts, given) for each in zip(step.operands, kinds, strict=True)]
+        if step.operation == "cast":
+            text = render_cast(operands[0], kind, torch.int32 if narrow else dtype)
+        else:
+            text = render(step.operation, kind, operands, "near")
+        self.helpers |= helpers_in(text)
+        self.write(f"{name} = {text}")
+        return name
 
     def _kind_of(self, step: Step, place: int, kind: torch.dtype, narrow: bool) -> torch.dtype | None:
         """What an operand is converted to; None where it comes as it is."""
@@ -120,31 +136,33 @@ class _Kernel:
             return None
         return None if narrow else kind
 
-    def _is_narrow(self, function: ScoreFunction, number: int, bounds: dict[int, int]) -> bool:
+    def _is_narrow(self, function: ScoreFunction, number: int) -> bool:
         """Whether a step of 64-bit integers surely fits into 32 bits, and so do its operands."""
         step = function.steps[number]
-        sizes = [self._bound(function, each, bounds) for each in step.operands]
-        of_all = {"add": sum, "subtract": sum, "maximum": max, "minimum": max, "negate": max, "absolute": max}.get(step.operation)
-        if step.dtype == "bool" and step.kind == "int64":
-            return max(sizes) < 1 << 31
-        if step.kind != "int64" or step.dtype != "int64":
+        sizes = [self._bound(function, each) for each in step.operands]
+        if step.kind != "int64" or max(sizes) >= WIDE:
             return False
-        bound = 1 << 63
-        if of_all is not None:
-            bound = of_all(sizes)
-        elif step.operation == "multiply":
-            bound = sizes[0] * sizes[1]
-        elif step.operation in ("floor_divide", "remainder") and isinstance(step.operands[1], tuple):
-            bound = max(*sizes, 1)
-        bounds[number] = bound
-        return bound < 1 << 31 and max(sizes) < 1 << 31
+        return step.dtype == "bool" or (step.dtype == "int64" and self._bound(function, number) < WIDE)
 
-    def _bound(self, function: ScoreFunction, operand: Operand, bounds: dict[int, int]) -> int:
+    def _bound(self, function: ScoreFunction, operand: Operand) -> int:
+        """What the operand is surely less than, without its sign."""
         if isinstance(operand, tuple):
-            return abs(int(operand[0])) if isinstance(operand[0], int) else 1 << 63
+            return abs(operand[0]) + 1 if isinstance(operand[0], int) else UNKNOWN
         if isinstance(operand, str):
-            return NARROW if self.form.is_narrow and operand != SCORE else 1 << 63
-        return bounds.get(operand, 1 << 63)
+            return NARROW if self.form.is_narrow and operand != SCORE else UNKNOWN
+        step = function.steps[operand]
+        if step.kind != "int64" or step.dtype != "int64":
+            return UNKNOWN
+        sizes = [self._bound(function, each) for each in step.operands]
+        if step.operation in ("add", "subtract"):
+            return sum(sizes)
+        if step.operation in ("maximum", "minimum", "negate", "absolute"):
+            return max(sizes)
+        if step.operation == "multiply":
+            return math.prod(sizes)
+        if step.operation in ("floor_divide", "remainder") and isinstance(step.operands[1], tuple):
+            return max(sizes) + 1
+        return UNKNOWN
 
     def _operand(
         self, function: ScoreFunction, operand: Operand, kind: torch.dtype | None, texts: dict[int, str], given: dict[str, str]
@@ -255,15 +273,16 @@ def forward_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
     pointers = {**_elements(form, "query", "key", "value", "result"), "logsumexp": "*fp32", "of_rows": "*i32"}
     kernel = _Kernel(form, "attention_forward", pointers, (*_COUNTS, *_strides("query", "key", "value", "result")))
     write = kernel.write
-    _write_row_program(kernel)
+    _write_row_program(kernel, checks=True)
     write(f"queries = {_load(form, 'query', 'head', 'rows_at', form.inner, 'row_count')}")
     write(f'most = tl.full([{form.rows}], float("-inf"), tl.float32)')
     write(f"total = tl.zeros([{form.rows}], tl.float32)")
     write(f"made = tl.zeros([{form.rows}, {padded(form.width)}], tl.float32)")
 
     def step(is_partial: bool) -> None:
+        count = "column_count" if is_partial else ""
         _write_columns(kernel)
-        write(f"keys = {_load(form, 'key', 'group', 'columns_down', form.inner, 'column_count')}")
+        write(f"keys = {_load(form, 'key', 'group', 'columns_down', form.inner, count)}")
         write(f"scores = {_dot(form, 'queries', 'tl.trans(keys)')}")
         _write_changed(kernel, is_partial, is_slope_wanted=False, checks=True)
         write("higher = tl.maximum(most, tl.max(changed, 1))")
@@ -272,7 +291,7 @@ def forward_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
         write("less = tl.exp2(most - safe)")
         write("total = total * less + tl.sum(weights, 1)")
         write("made = made * less[:, None]")
-        write(f"values = {_load(form, 'value', 'group', 'columns_down', form.width, 'column_count')}")
+        write(f"values = {_load(form, 'value', 'group', 'columns_down', form.width, count)}")
         write(f"made = {_dot(form, f'weights.to({TEXT[form.dtype]})', 'values', 'made')}")
         write("most = higher")
 
@@ -305,9 +324,10 @@ def rows_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> 
     write(f"made = tl.zeros([{form.rows}, {padded(form.inner)}], tl.float32)")
 
     def step(is_partial: bool) -> None:
+        count = "column_count" if is_partial else ""
         _write_columns(kernel)
-        write(f"keys = {_load(form, 'key', 'group', 'columns_down', form.inner, 'column_count')}")
-        write(f"values = {_load(form, 'value', 'group', 'columns_down', form.width, 'column_count')}")
+        write(f"keys = {_load(form, 'key', 'group', 'columns_down', form.inner, count)}")
+        write(f"values = {_load(form, 'value', 'group', 'columns_down', form.width, count)}")
         write(f"scores = {_dot(form, 'queries', 'tl.trans(keys)')}")
         _write_changed(kernel, is_partial, is_slope_wanted=True)
         write("weights = tl.exp2(changed - ends[:, None])")
@@ -359,10 +379,12 @@ def columns_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
         _write_score_gradients(kernel, is_partial)
         write(f"of_keys = {_dot(form, f'of_scores.to({narrow})', 'queries', 'of_keys')}")
 
+    kernel.prepare({"batch": "batch_at", "column": "column_at"})
     with kernel.block("for repeat in range(0, repeats):"):
         write("head = group * repeats + repeat")
         write("head_at = head.to(tl.int32)")
         write("mask = batch * mask_batch_stride + head * mask_head_stride")
+        kernel.prepare({"batch": "batch_at", "head": "head_at", "column": "column_at"})
         _write_tiles(kernel, "of_columns", "block", "column_blocks", "row_blocks", step, "block_of_rows")
     write("of_keys = of_keys * scale")
     write(_store(form, "key_gradient", "of_keys", "group", "columns_down", form.inner, "column_count"))
@@ -390,8 +412,8 @@ def _write_scale(kernel: _Kernel) -> None:
     kernel.write("scale = tl.cast(scale, tl.float32)")
 
 
-def _write_row_program(kernel: _Kernel) -> None:
-    """Which rows are this program's. The last ones come first: under a causal mask they take longest."""
+def _write_row_program(kernel: _Kernel, checks: bool = False) -> None:
+    """Which rows are this program's, and what comes of them. The last ones come first: under a causal mask they take longest."""
     form, write = kernel.form, kernel.write
     _write_scale(kernel)
     write("program = tl.program_id(0)")
@@ -405,6 +427,7 @@ def _write_row_program(kernel: _Kernel) -> None:
     write(f"row = row_block * {form.rows} + tl.arange(0, {form.rows})")
     write("rows_at = row[:, None]")
     write("row_at = tl.minimum(rows_at, row_count - 1).to(tl.int32)")
+    kernel.prepare({"batch": "batch_at", "head": "head_at", "row": "row_at"}, checks)
 
 
 def _write_columns(kernel: _Kernel) -> None:
@@ -437,13 +460,14 @@ def _write_changed(kernel: _Kernel, is_partial: bool, is_slope_wanted: bool, che
         write("scores = scores * scale")
         wanted = change.results if is_slope_wanted else change.results[:1]
         changed, *slope = kernel.function(change, wanted, given, checks)
-        write(f"changed = ({changed}) * {LOG2E} + tl.zeros_like(scores)")
+        widened = "" if SCORE in change.depends(change.results[:1]) else " + tl.zeros_like(scores)"
+        write(f"changed = {changed} * {LOG2E}{widened}")
         if slope:
             write(f"slope = {slope[0]}")
     if is_partial:
         mask = form.scores.mask
         (counts,) = kernel.function(mask, mask.results, given, checks=False)
-        write(f"counts = ({counts}) & ({_columns_of(kernel)} < column_count)")
+        write(f"counts = {counts} & ({_columns_of(kernel)} < column_count)")
         write('changed = tl.where(counts, changed, float("-inf"))')
 
 
@@ -465,15 +489,17 @@ def _of_row(name: str) -> str:
 
 
 def _place(form: AttentionForm, name: str, head: str, down: str, width: int, count: str) -> tuple[str, str]:
+    """Where the rows `down` of a head lie, and which of them there are: less than `count`, or all where it is empty."""
     across = f"tl.arange(0, {padded(width)})[None, :]"
     first = f"{name} + batch * {name}_stride0 + {head} * {name}_stride1"
-    mask = f"{down} < {count}" if padded(width) == width else f"({down} < {count}) & ({across} < {width})"
-    return f"{first} + {down}.to(tl.int64) * {name}_stride2 + {across}", mask
+    masks = [f"({down} < {count})"] if count else []
+    masks += [f"({across} < {width})"] if padded(width) != width else []
+    return f"{first} + {down}.to(tl.int64) * {name}_stride2 + {across}", " & ".join(masks)
 
 
 def _load(form: AttentionForm, name: str, head: str, down: str, width: int, count: str) -> str:
     place, mask = _place(form, name, head, down, width, count)
-    return f"tl.load({place}, mask={mask}, other=0.0)"
+    return f"tl.load({place}, mask={mask}, other=0.0)" if mask else f"tl.load({place})"
 
 
 def _store(form: AttentionForm, name: str, value: str, head: str, down: str, width: int, count: str) -> str:
