@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dynascope import recording
 from dynascope.backends import GraphCompilers
 from dynascope.capture.calls.libraries import own_operators
-from dynascope.capture.random_nodes import draws_numbers
 from dynascope.codegen.triton.kernel import ALIGNMENT
 from dynascope.configuration import Options
 from dynascope.dataclass import dataclass
@@ -352,12 +351,10 @@ def _compile_parts(
 
 
 def _may_run_together(parts: Sequence[Part], options: Options) -> bool:
-    """Whether one forward graph may compute what they all give: none of them writes to what another one reads, or draws numbers, which are
-    drawn again from where the part's own pass began."""
+    """Whether one forward graph may compute what they all give: none of them writes to what another one reads."""
     if isinstance(options.backend, GraphCompilers) or len(parts) < 2:
         return False
-    nodes = [node for part in parts for node in part.nodes]
-    return all(part.is_kernels for part in parts) and not any(draws_numbers(node) or node.meta.get("writes") for node in nodes)
+    return all(part.is_kernels and not any(node.meta.get("writes") for node in part.nodes) for part in parts)
 
 
 def _with_kernels_together(

@@ -18,6 +18,7 @@ from torch import fx
 
 from dynascope.dataclass import dataclass
 from dynascope.grad.pair import Computed, GradPair, InputItself, Output, ViewOf
+from dynascope.grad.second_derivative import draws_numbers
 from dynascope.graph_parts import Part
 from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
 
@@ -67,8 +68,9 @@ class HandedOut:
 
 
 def joint_forward(graph: fx.GraphModule, parts: Sequence[Part], pairs: Sequence[GradPair]) -> JointForward | None:
-    """None where a part writes to what it is given, or is given what no operator makes of another part's values."""
-    if any(pair.mutations or pair.counted or pair.roots for pair in pairs):
+    """None where a part writes to what it is given, draws numbers (a second derivative draws them again, from where its node began), or is
+    given what no operator makes of another part's values."""
+    if any(pair.mutations or pair.counted or pair.roots or draws_numbers(pair) for pair in pairs):
         return None
     made = _Joining()
     given = {node for part in parts for node in part.inputs if node.op == "placeholder"}
