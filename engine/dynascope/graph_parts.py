@@ -499,7 +499,8 @@ def conditions_of(part: Part, scope: Scope) -> tuple[Relation, ...]:
 class First(Protocol):
     """What computes all that the parts give, before the first of them. `end` is called whatever happens after `begin`."""
 
-    inputs: Sequence[fx.Node]
+    @property
+    def inputs(self) -> Sequence[fx.Node]: ...
 
     def begin(self, *inputs: Any) -> None: ...
 

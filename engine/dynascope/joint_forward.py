@@ -19,7 +19,7 @@ from torch import fx
 from dynascope.dataclass import dataclass
 from dynascope.grad.pair import Computed, GradPair, InputItself, Output, ViewOf
 from dynascope.grad.second_derivative import draws_numbers
-from dynascope.graph_parts import Part
+from dynascope.graph_parts import Part, results_of
 from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
 
 aten = torch.ops.aten
@@ -113,7 +113,7 @@ class _Joining:
                 copies[node] = self._constant(getattr(pair.forward, node.target), node)
             elif node.op == "call_function":
                 copies[node] = self.graph.node_copy(node, copies.__getitem__)
-        outputs = [copies[node] for node in pair.forward.graph.output_node().args[0]]
+        outputs = [copies[node] for node in results_of(pair.forward)]
         self.outputs += outputs
         for node, output in zip(part.outputs, pair.outputs, strict=True):
             value = self._value(output, outputs, part)

@@ -63,12 +63,10 @@ Rows = tuple[tuple[Extent, ...], tuple[Extent, ...]]
 
 def _rows(node: LoopNode, known: dict[str, frozenset[Rows]]) -> frozenset[Rows]:
     """The rows whose reductions it computes, or what it computes is computed of element by element."""
-    own = tuple(
-        tuple(loop.size for loop in node.loops if loop.reduced == reduced and not is_constant(loop.size, 1))
-        for reduced in (False, True)
-    )
-    if own[1]:
-        return frozenset({own}) if own[0] else frozenset()
+    over = [loop for loop in node.loops if not is_constant(loop.size, 1)]
+    outer, inner = (tuple(loop.size for loop in over if loop.reduced == reduced) for reduced in (False, True))
+    if inner:
+        return frozenset({(outer, inner)} if outer else ())
     return frozenset().union(*(known.get(op.buffer, ()) for op in node.body if isinstance(op, Load)))
 
 
