@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -292,15 +292,19 @@ def _steps(
     """Each graph has names of its own: what it is given has those of where it was made. A gradient has the line of what it is for, so of
     a backward graph only what is made again there is what the line calls so."""
     captured = {**dict(_made_names(graph.torch_graph.graph.nodes, lines)), **dict(_given_names(compilation, lines))}
+
+    def called(nodes: Iterable[fx.Node], phase: Phase, known: Mapping[str, str]) -> dict[str, str]:
+        found = {node.name: known[node.name] for node in nodes if node.op == "placeholder" and node.name in known}
+        return found | dict(_made_names((node for node in nodes if phase == "forward" or "made_again" in node.meta), lines))
+
     for part in graph.parts or (graph,):
         known = captured
+        if part.forward is None and part.pair is not None:  # its forward pass is a part of another graph, which calls things otherwise
+            known = called(part.pair.forward.graph.nodes, "forward", captured)
         for phase, made in part.phases():
-            nodes = made.aten.graph.nodes
-            called = {node.name: known[node.name] for node in nodes if node.op == "placeholder" and node.name in known}
-            called |= _made_names((node for node in nodes if phase == "forward" or "made_again" in node.meta), lines)
+            known = called(made.aten.graph.nodes, phase, known)
             if made.module is not None:
-                yield from step_facts(made.module, phase, identifiers[phase], lines.places, called)
-            known = called
+                yield from step_facts(made.module, phase, identifiers[phase], lines.places, known)
 
 
 def _description(node: fx.Node) -> str:

@@ -6,7 +6,7 @@ a number is needed as a constant is different: capture can fix that number, so i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -41,7 +41,9 @@ from dynascope.graph_parts import (
     has_late_numbers,
     is_computed_number,
     joined,
+    lie_alone,
     parts_of,
+    pieces_of_nothing_else,
     results_of,
     run_apart,
     storages_outside,
@@ -50,6 +52,7 @@ from dynascope.graph_parts import (
     written_in,
 )
 from dynascope.graph_parts import build as build_part
+from dynascope.joint_forward import HandedOut, joint_forward
 from dynascope.meta_kernels import autocast
 from dynascope.part_states import converted_to_several_types
 from dynascope.reasons import BackendInParts
@@ -90,7 +93,8 @@ class CompiledGraph:
     backward: CompiledAten | None = None
     notes: tuple[Explanation, ...] = ()
     parts: tuple[CompiledGraph, ...] = ()
-    """Of a graph with numbers that only its run knows, or cut for buckets of gradients: those of its parts that have kernels."""
+    """Of a graph with numbers that only its run knows, or cut for other reasons: those of its parts that have kernels, behind what computes
+    the forward pass of all of them where that is one graph."""
     writes_last: bool = False
     """Whether of its parts the one that writes to inputs has kernels, and nothing after it can raise."""
 
@@ -169,10 +173,18 @@ def asked_for_history(name: str) -> OutputNotReproducible:
 
 def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock) -> CompiledGraph:
     """A graph that is no row of parts, or one of its parts."""
+    pair = differentiated(graph, example_inputs, options, region, clock)
+    return pair if isinstance(pair, CompiledGraph) else _with_kernels(graph, pair, example_inputs, options, clock)
+
+
+def differentiated(
+    graph: Any, example_inputs: tuple, options: Options, region: str, clock: StageClock
+) -> GradPair | CompiledGraph:
+    """The graph as it runs where differentiation refuses it."""
     launching.begin(given.device for given in example_inputs if isinstance(given, torch.Tensor))
     try:
         with clock("differentiate"):
-            pair = differentiate(graph, list(example_inputs), _grad_options(options, region))
+            return differentiate(graph, list(example_inputs), _grad_options(options, region))
     except DifferentiationRefused as refusal:
         if isinstance(refusal.reason, VaryingNumberNeeded):
             raise NumberNeeded(_positions(graph, refusal.reason.inputs)) from refusal
@@ -180,6 +192,9 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
         if own and not options.fullgraph:
             raise OperatorsUnsupported(own) from refusal
         return CompiledGraph(graph.forward, graph, notes=(_explain(refusal, graph),))
+
+
+def _with_kernels(graph: Any, pair: GradPair, example_inputs: tuple, options: Options, clock: StageClock) -> CompiledGraph:
     _note_misaligned(pair, example_inputs)
     if isinstance(options.backend, GraphCompilers):
         forward, backward = _compiled_by(options.backend, pair, example_inputs, clock)
@@ -189,13 +204,19 @@ def compile_whole(graph: Any, example_inputs: tuple, options: Options, region: s
             [made for made in graphs if made[0] is not None], options, clock, pair.written_inside, _is_read(), saved_alone(pair)
         )
         backward = others[0] if others else None
-    backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
     call, mode_notes = _in_mode(options, forward, backward is not None)
-    function = bridge(pair, call, backward.call if backward else None, backends)
-    if autocast.active_devices():
-        function = autocast.without_autocast(function)
+    function = _bridged(pair, call, backward, options)
     notes = forward.notes + (backward.notes if backward else ()) + mode_notes
     return CompiledGraph(function, graph, pair, forward, backward, notes)
+
+
+def _bridged(pair: GradPair, forward: Callable[..., Any], backward: CompiledAten | None, options: Options) -> Callable[..., Any]:
+    backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
+    return _outside_autocast(bridge(pair, forward, backward.call if backward else None, backends))
+
+
+def _outside_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
+    return autocast.without_autocast(function) if autocast.active_devices() else function
 
 
 def _note_misaligned(pair: GradPair, example_inputs: tuple) -> None:
@@ -300,10 +321,12 @@ def _compile_parts(
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
     scope = next((node.meta["size"].scope for node in roots.values()), None) or Scope()
     origins = Origins(given_to(nodes))
+    is_together = shown is None and not scope.roots and _may_run_together(parts, options)
     for part in parts:
-        is_known = build_part(part, graph, roots)
+        own = pieces_of_nothing_else(part, graph) if is_together else frozenset()
+        is_known = build_part(part, graph, roots, own)
         if part.is_kernels:
-            made = _compile_kernels(part, is_known, examples, outside, options, region, clock, shown, origins)
+            made = _compile_kernels(part, is_known, examples, outside, options, region, clock, shown, origins, is_together)
             notes += made.notes
             if made.has_kernels and scope.late & scope.pinned() & set(part.roots):
                 notes.append(_explained(LateNumberNeeded(), part.nodes[0]))
@@ -317,7 +340,52 @@ def _compile_parts(
         origins = with_results_of(part, origins)
         # What was written may have a history by now, as its stand-in has.
         examples |= {node: node.meta["example_value"] for node in written_in(part) if node in examples}
-    return CompiledGraph(joined(graph, parts), graph, notes=tuple(notes), parts=tuple(compiled), writes_last=writes_last(parts))
+        for node in own:
+            lie_alone(node)
+    first = None
+    if is_together:
+        compiled, first = _with_kernels_together(graph, parts, examples, options, clock)
+        notes += [note for each in compiled for note in each.notes]
+    function = joined(graph, parts, first)
+    return CompiledGraph(function, graph, notes=tuple(notes), parts=tuple(compiled), writes_last=writes_last(parts))
+
+
+def _may_run_together(parts: Sequence[Part], options: Options) -> bool:
+    """Whether one forward graph may compute what they all give: none of them writes to what another one reads."""
+    if isinstance(options.backend, GraphCompilers) or len(parts) < 2:
+        return False
+    return all(part.is_kernels and not any(node.meta.get("writes") for node in part.nodes) for part in parts)
+
+
+def _with_kernels_together(
+    graph: fx.GraphModule, parts: Sequence[Part], examples: dict[fx.Node, Any], options: Options, clock: StageClock
+) -> tuple[list[CompiledGraph], HandedOut | None]:
+    """Of parts that were differentiated: their backward graphs as they are, their forward graphs as one where that can be."""
+    pairs = [part.compiled.pair for part in parts if part.compiled is not None]
+    for part in parts:
+        if part.compiled is not None:
+            _note_misaligned(part.compiled.pair, _given(part, examples))
+    joint = joint_forward(graph, parts, pairs) if len(pairs) == len(parts) else None
+    if joint is None:
+        for part in parts:
+            if part.compiled is not None:
+                part.compiled = _with_kernels(part.graph, part.compiled.pair, _given(part, examples), options, clock)
+        return [part.compiled for part in parts if part.compiled is not None], None
+    # Of the part with the most operations forward and backward graph choose together how lies what the two alone see.
+    order = sorted((at for at, pair in enumerate(pairs) if pair.backward is not None), key=lambda at: -len(pairs[at].forward.graph.nodes))
+    shared = tuple((joint.places[order[0]].start + output, place) for output, place in saved_alone(pairs[order[0]])) if order else ()
+    graphs = [(joint.graph, tuple(examples[node] for node in joint.inputs)), *((pairs[at].backward, None) for at in order)]
+    forward, *backwards = compile_together(graphs, options, clock, (), _is_read(), shared)
+    backward_of = dict(zip(order, backwards, strict=True))
+    call, mode_notes = _in_mode(options, forward, bool(order))
+    first = HandedOut(_outside_autocast(call), joint)
+    made = [CompiledGraph(call, graph, forward=forward, notes=forward.notes + mode_notes)]
+    for at, (part, pair) in enumerate(zip(parts, pairs, strict=True)):
+        backward = backward_of.get(at)
+        function = _bridged(pair, first.of_part(at), backward, options)
+        part.compiled = CompiledGraph(function, part.graph, pair, None, backward, backward.notes if backward else ())
+        made.append(part.compiled)
+    return made, first
 
 
 def _compile_kernels(
@@ -330,7 +398,9 @@ def _compile_kernels(
     clock: StageClock,
     shown: Collection[fx.Node] | None,
     origins: Origins,
+    is_together: bool,
 ) -> CompiledGraph:
+    """With `is_together` it is differentiated, and has no kernels yet."""
     unknown = not is_known or any("unknown" in node.meta for node in part.inputs) or writes_what_others_read(part, outside)
     if unknown and shown is None:
         # What lies otherwise than densely is not described at other sizes: the parts are those of these sizes.
@@ -339,7 +409,10 @@ def _compile_kernels(
     try:
         if unknown:
             raise NumberNeeded(())
-        given = tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
+        given = _given(part, examples)
+        if is_together:
+            pair = differentiated(part.graph, given, options, region, clock)
+            return pair if isinstance(pair, CompiledGraph) else CompiledGraph(part.graph.forward, part.graph, pair)
         if shown is None:
             return compile_whole(part.graph, given, options, region, clock)
         copies = {part.copies[node] for node in shown if node in part.copies}
@@ -349,6 +422,10 @@ def _compile_kernels(
         if of_inputs and all(node in examples for node in of_inputs):
             raise NumberNeeded(tuple(order.index(node) for node in of_inputs)) from needed
         return CompiledGraph(part.graph.forward, part.graph, notes=(_explained(LateNumberNeeded(), part.nodes[0]),))
+
+
+def _given(part: Part, examples: dict[fx.Node, Any]) -> tuple:
+    return tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
 
 
 def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:

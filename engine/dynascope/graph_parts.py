@@ -15,7 +15,7 @@ import itertools
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -224,8 +224,9 @@ def needed(nodes: Iterable[fx.Node], order: Sequence[fx.Node]) -> Iterator[fx.No
 # A part as a graph of its own
 
 
-def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
-    """Makes the part's graph. False where a size is written in a number that the graph does not have."""
+def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node], own: Collection[fx.Node] = ()) -> bool:
+    """Makes the part's graph, which gives those of its results that are in `own` in memory of their own. False where a size is written in
+    a number that the graph does not have."""
     is_known = True
     for node in part.inputs[:]:
         for extent in (*node.meta.get("sizes", ()), *node.meta.get("strides", ())):
@@ -252,7 +253,8 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node]) -> bool:
         copied(node)
     change(graph, state, {})
     ends = {node for node in part.outputs if not is_differentiated(node, part, results)}
-    graph.output(tuple(_detached(graph, part.copies[node]) if node in ends else part.copies[node] for node in part.outputs))
+    outputs = [_copied(graph, part.copies[node]) if node in own else part.copies[node] for node in part.outputs]
+    graph.output(tuple(_detached(graph, copy) if node in ends else copy for node, copy in zip(part.outputs, outputs, strict=True)))
     part.graph = UnwrittenGraphModule(whole, graph)
     return is_known
 
@@ -294,6 +296,36 @@ def _detached(graph: fx.Graph, node: fx.Node) -> fx.Node:
     detached = graph.call_method("detach", (node,))
     detached.meta = {**node.meta, "example_value": node.meta["example_value"].detach()}
     return detached
+
+
+def pieces_of_nothing_else(part: Part, whole: fx.GraphModule) -> frozenset[fx.Node]:
+    """Views that the part gives to others, of what nobody but these sees, and that are no more than what they are views of. In memory of
+    their own they are all that is written, and their gradients come in as they are, not in zeros of the whole's size."""
+    results = {storage_of(node) for node in results_of(whole)} | {storage_of(node) for node in part.inputs}
+    sharing: dict[int, list[fx.Node]] = {}
+    for node in part.outputs:
+        storage = storage_of(node)
+        if storage is not None and storage not in results:
+            sharing.setdefault(storage, []).append(node)
+    found: set[fx.Node] = set()
+    for nodes in sharing.values():
+        tensors = [node.meta["example_value"] for node in nodes]
+        room = tensors[0].untyped_storage().nbytes()
+        if all(each._is_view() for each in tensors) and sum(each.numel() * each.element_size() for each in tensors) <= room:
+            found.update(nodes)
+    return frozenset(found)
+
+
+def lie_alone(node: fx.Node) -> None:
+    """For the parts that are given it: it has memory of its own."""
+    example = node.meta["example_value"]
+    node.meta["example_value"] = example.detach().clone().requires_grad_(example.requires_grad)
+
+
+def _copied(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    copied = graph.call_method("clone", (node,))
+    copied.meta = {**node.meta, "example_value": node.meta["example_value"].clone()}
+    return copied
 
 
 def describe(part: Part, scope: Scope) -> None:
@@ -464,16 +496,27 @@ def conditions_of(part: Part, scope: Scope) -> tuple[Relation, ...]:
     )
 
 
-def joined(graph: fx.GraphModule, parts: Sequence[Part]) -> Callable[..., tuple]:
+class First(Protocol):
+    """What computes all that the parts give, before the first of them. `end` is called whatever happens after `begin`."""
+
+    @property
+    def inputs(self) -> Sequence[fx.Node]: ...
+
+    def begin(self, *inputs: Any) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def joined(graph: fx.GraphModule, parts: Sequence[Part], first: First | None = None) -> Callable[..., tuple]:
     """Takes the graph's inputs and gives its outputs."""
     names = {node: f"v{at}" for at, node in enumerate(graph.graph.nodes)}
     given = [node for node in graph.graph.nodes if node.op == "placeholder"]
     environment: dict[str, Any] = {}
-    lines = [f"def call({', '.join(names[node] for node in given)}):"]
+    lines = []
     for at, part in enumerate(parts):
         arguments = ", ".join(names[node] for node in part.inputs)
         run = f"operators_{at}"
-        fits = check_of(part) if part.compiled is not None else None
+        fits = check_of(part) if part.compiled is not None and first is None else None  # else nothing but kernels runs
         if part.compiled is None or fits is not None:
             environment[run] = part.graph.forward
         if part.compiled is not None:
@@ -483,7 +526,12 @@ def joined(graph: fx.GraphModule, parts: Sequence[Part]) -> Callable[..., tuple]
                 run = f"(kernels_{at} if fits_{at}({arguments}) else operators_{at})"
         results = "".join(f"{names[node]}, " for node in part.outputs)
         lines.append(f"    {results and f'({results}) = '}{run}({arguments})")
-    lines.append(f"    return ({''.join(f'{names[node]}, ' for node in results_of(graph))})")
+    if first is not None:
+        environment |= {"begin": first.begin, "end": first.end}
+        begin = f"    begin({', '.join(names[node] for node in first.inputs)})"
+        lines = [begin, "    try:", *(f"    {line}" for line in lines), "    finally:", "        end()"]
+    head = f"def call({', '.join(names[node] for node in given)}):"
+    lines = [head, *lines, f"    return ({''.join(f'{names[node]}, ' for node in results_of(graph))})"]
     exec(compile("\n".join(lines), "<parts of a graph>", "exec"), environment)
     return environment["call"]
 

@@ -167,6 +167,24 @@ def changes_its_alias(kept, alias):
     return torch.addcmul(kept, kept, kept, value=0.5)
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_view_of_what_only_we_keep_may_change(requires_grad):
+    """Eager keeps the condition, and we the row that it is computed from: what the program gets is a view of that row."""
+
+    def program(x, y):
+        row = x * 2
+        return row.view(-1, 2), torch.where(row + torch.arange(64.0)[:, None] > 3, y, 0)
+
+    def run(function):
+        x, y = torch.linspace(-2, 2, 10, requires_grad=requires_grad), torch.ones(64, 10, requires_grad=True)
+        view, result = function(x, y)
+        view.fill_(7)
+        result.sum().backward()
+        return y.grad
+
+    torch.testing.assert_close(run(dynascope.compile(program)), run(program))
+
+
 def test_a_change_before_it_was_kept_is_none_after_it_in_tensors_without_elements_too():
     def gradient(function):
         kept = torch.ones(0, 3, requires_grad=True)

@@ -288,6 +288,38 @@ def test_equal_parts_side_by_side_are_written_by_one_loop() -> None:
     assert len([op for op in rotated.body if isinstance(op, Store)]) == 1
 
 
+def test_what_several_read_a_piece_each_of_is_computed_where_it_is_read() -> None:
+    """Of the sum of two large tensors, too: no element is computed twice. Not where one reads more than its piece."""
+
+    def cell(x, y, state):
+        new, reset, update, output = (x + y).chunk(4, 1)
+        return update.sigmoid() * new.tanh() + reset.sigmoid() * state, output.sigmoid()
+
+    inputs = torch.randn(16, 128), torch.randn(16, 128), X
+    found = schedule(cell, *inputs)
+    (group,) = found.steps
+    assert len(loads(group)) == 9
+    torch.testing.assert_close(run_schedule(found, list(inputs)), cell(*inputs))
+
+    def again(x, y, state):
+        both = x + y
+        return both[:, :32].tanh() + state, both.sigmoid()
+
+    assert len(groups(again, *inputs)) == 2
+
+
+def test_four_equal_parts_are_written_by_one_loop_on_a_processor() -> None:
+    def gradient(x, y):
+        return torch.cat([x * y, x - y, y * 2, x], 1)
+
+    found = schedule(gradient, X, X.cos())
+    (group,) = found.steps
+    assert len([op for op in group.body if isinstance(op, Store)]) == 4
+    torch.testing.assert_close(run_schedule(found, [X, X.cos()])[0], gradient(X, X.cos()))
+    narrow = schedule(gradient, X[:, :3].clone(), X[:, 3:6].clone())
+    assert any(isinstance(step, ExternCall) for step in narrow.steps)
+
+
 def test_few_channels_are_written_out() -> None:
     """On a GPU: each thread has the channels of a place, of which the neighbours lie beside it."""
     x = torch.randn(2, 5, 64, 48)

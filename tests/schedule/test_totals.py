@@ -6,10 +6,14 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "runtime"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 
 import pytest
 import torch
 from compiled import check, compiled, kernels
+from dynascope.loops.lower import lower
+from dynascope.schedule.fusion import fuse
+from recording import record
 
 
 def totals(x, y):
@@ -50,3 +54,27 @@ def test_dtypes(dtype: torch.dtype) -> None:
     check(
         lambda x: (x.sum(), x.amax(), x.any(), x.sum(1).sum()), x, tolerance=1e-2 if dtype == torch.bfloat16 else 1e-6
     )
+
+
+def divergence(x, y):
+    shares = y.softmax(-1)
+    return (shares * (shares.log() - x.log_softmax(-1))).sum() / len(x)
+
+
+def over_two_dimensions_of_rows(x, y):
+    return (x.view(-1, 4, x.shape[1]).softmax(-1) * y.view(-1, 4, x.shape[1])).amax()
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("function", [divergence, over_two_dimensions_of_rows], ids=lambda function: function.__name__)
+def test_the_total_of_what_rows_give_is_a_total_of_rows(function, device) -> None:
+    """Its first step is part of the loops over the rows: nothing is read again."""
+    x, y = (torch.randn(1024, 40, generator=torch.Generator().manual_seed(k)) for k in range(2))
+    graph = record(function, [x, y])
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device(device)
+    rows, total = fuse(lower(graph)).steps
+    assert len(rows.rows) == 1 and len(rows.writes) == 1 and len(total.reads) == 1
+    if device == "cpu":
+        check(function, x, y, tolerance=1e-5)

@@ -48,7 +48,7 @@ def emit_graphs(
         forward.step(step)
     visible = [*results.computed, *(mutated.value for mutated in results.mutated)]
     nodes = forward.distinct_outputs(visible)
-    saved, extra = _place_saved(forward, parts.saved, results, inputs, steps)
+    saved, extra = _place_saved(forward, parts.saved, results, nodes, inputs, steps)
     forward_module = forward.finish([*nodes, *extra], "Forward")
     part = emit_backward(tape, parts, tangents, gradients, forward.names, results) if tangents else None
     return GradPair(
@@ -82,11 +82,17 @@ def emit_graphs(
 
 
 def _place_saved(
-    forward: _GraphWriter, values: list[Value | Number | Size], results: Results, inputs: list[Any], steps: list[Step]
+    forward: _GraphWriter,
+    values: list[Value | Number | Size],
+    results: Results,
+    visible: list[fx.Node],
+    inputs: list[Any],
+    steps: list[Step],
 ) -> tuple[list[Saved], list[fx.Node]]:
     """Where each saved value is found after the forward graph ran, and the forward outputs added for it.
 
-    What the program can change before the backward pass, though eager would not mind, is saved as a copy.
+    What the program can change before the backward pass, though eager would not mind, is saved as a copy: a result, and what a result
+    is a view of.
     """
     saved, extra = [], []
     safe = results.kept_inputs - {mutated.index for mutated in results.mutated}
@@ -94,6 +100,7 @@ def _place_saved(
     input_numbers = {id(value): i for i, value in enumerate(inputs)}
     output_numbers = {id(value): i for i, value in enumerate(results.computed)}
     step_numbers = {id(step): i for i, step in enumerate(steps)}
+    changeable = {root_of(node) for i, node in enumerate(visible[: len(results.computed)]) if i not in results.kept_outputs}
     for value in values:
         name = forward.name_of(value)
         layout = value.layout if isinstance(value, Value) else None
@@ -107,7 +114,8 @@ def _place_saved(
             origin = Computed(result)
         else:
             origin = Computed(visible_count + len(extra))
-            extra.append(forward.node(value) if number is None and result is None else forward.copy(value))
+            is_seen = number is not None or result is not None or root_of(forward.node(value)) in changeable
+            extra.append(forward.copy(value) if is_seen else forward.node(value))
         place = (None, number) if number is not None else (step_numbers[id(value.step)], value.index)
         saved.append(Saved(origin, name, layout, *place, is_held))
     return saved, extra

@@ -14,6 +14,7 @@ import weakref
 from typing import Any
 
 import torch
+from torch import fx
 
 from dynascope.dataclass import dataclass
 from dynascope.grad.inputs import InputFacts
@@ -72,15 +73,25 @@ def plan_keeping(pair: GradPair) -> Keeping:
         elif index not in saved:
             is_parameter = facts.requires_grad and facts.is_leaf
             tensors.append((index, is_parameter or facts.layout.byte_count * SMALL <= pair.saved_bytes))
-    draws = _draws(pair)
     rewritten = _rewritten(pair)
     devices = {facts.device for facts in pair.program.inputs if isinstance(facts, InputFacts)} | {torch.device("cpu")}
     devices = {device for device in devices if device.type != "meta"}
-    return Keeping(tuple(tensors), tuple(values), rewritten, draws, _obstacle(pair, rewritten), tuple(devices))
+    return Keeping(tuple(tensors), tuple(values), rewritten, draws_numbers(pair), _obstacle(pair, rewritten), tuple(devices))
 
 
-def _draws(pair: GradPair) -> bool:
-    return any(torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()) for n in pair.forward.graph.nodes)
+def draws_numbers(pair: GradPair) -> bool:
+    """Whether its forward graph draws random numbers; attention without dropout does not, whatever its operator may do."""
+    seeded = (n for n in pair.forward.graph.nodes if torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()))
+    return any(_argument(node, "dropout_p") != 0 for node in seeded)
+
+
+def _argument(node: fx.Node, name: str) -> Any:
+    """Of an operator, None where it has none that is called so. Functions that stand for operators have no schema."""
+    schema = getattr(node.target, "_schema", None)
+    for at, argument in enumerate(() if schema is None else schema.arguments):
+        if argument.name == name:
+            return node.kwargs.get(name, node.args[at] if at < len(node.args) else argument.default_value)
+    return None
 
 
 def _obstacle(pair: GradPair, rewritten: tuple[int, ...]) -> str:

@@ -83,7 +83,7 @@ def compile_together(
     is_read: bool = True,
     shared: Sequence[tuple[int, int]] = (),
 ) -> list[CompiledAten]:
-    """Several graphs, such as a forward and its backward: while one is built, by the system's compiler or by workers, the next is
+    """Several graphs, a forward and its backwards: while one is built, by the system's compiler or by workers, the next is
     generated. All but the first have a `call.with_list`.
 
     `mutations` are those of the first: (input, output) where the caller copies the output to the input. Such an output may be
@@ -95,7 +95,8 @@ def compile_together(
     with ThreadPoolExecutor(len(graphs)) as threads:
         building = []
         for number, (graph, inputs) in enumerate(graphs):
-            together = _Together(graphs[1 - number][0], tuple(shared), partial(turned, number), told) if turned is not None else None
+            is_of_pair = turned is not None and number < 2
+            together = _Together(graphs[1 - number][0], tuple(shared), partial(turned, number), told) if is_of_pair else None
             finish = _begun(graph, inputs, options, clock, () if number else mutations, number > 0, is_read, together)
             building.append(threads.submit(finish))
         with clock("build"):

@@ -1,6 +1,6 @@
 """Which pointwise values are computed inside their consumers instead of being kept.
 
-A value is inlined when only one node reads it, or when computing it again costs less than reading it back. It is not
+A value is inlined when only one node reads it or each a piece, or when computing it again costs less than reading it back. It is not
 when the consumer would compute it many times over and it is expensive, nor when a library call or the caller reads it.
 """
 
@@ -97,7 +97,9 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
         return False
     if weight.cost <= CHEAP_COST and weight.loads <= 1:
         return True
-    if len(using) != 1 or _is_widened_for_several(using[0], kept, readers):
+    if len(using) > 1:
+        return _is_read_once(using, buffer)
+    if not using or _is_widened_for_several(using[0], kept, readers):
         return False
     (reader,) = using
     places = _reads(reader, buffer)
@@ -110,6 +112,12 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
     if is_dear and times > LANES_TIMES and _is_guarded(reader, buffer):
         return False
     return times <= REPEATED_TIMES or weight.cost < REPEATED_COST
+
+
+def _is_read_once(using: list[LoopNode | ScatterNode], buffer: Buffer) -> bool:
+    """Whether several read no more than there is, each a piece: inlined, nothing is computed twice and nothing goes through memory."""
+    read = sum(iterations(reader) * _reads(reader, buffer) for reader in using)
+    return read <= nominal(buffer.elements) and not any(has_reduction(each.body) or _is_guarded(each, buffer) for each in using)
 
 
 def _is_widened_for_several(reader: LoopNode | ScatterNode, kept: frozenset[str], readers: dict[str, list[Node]]) -> bool:

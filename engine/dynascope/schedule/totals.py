@@ -1,8 +1,12 @@
-"""Reductions of a whole tensor, in two steps, so that threads can share the first: parts, then the total of the parts.
+"""Reductions of a whole tensor, in two steps: parts, then the total of the parts. On the CPU so that threads can share the first,
 
-    total = sum of x  [1048576]     ->     parts = sums of 64 runs of 16384;   total = sum of parts
+    total = sum of x  [1048576]                   ->     parts = sums of 64 runs of 16384;   total = sum of parts
 
-The parts are the same whatever the number of threads, so the result is too. Sums of f32 are added up as f64 from there on.
+and on every device where what is added up was computed with reductions of rows, as part of the loops over these rows:
+
+    y = softmax(x);  total = sum of y * log(y)    ->     y = softmax(x), parts = sums of rows of y * log(y);   total = sum of parts
+
+The parts are the same whatever the number of threads, so the result is too. Sums of f32 are added up as f64 from there on on the CPU.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import replace
 import torch
 
 from dynascope.loops.body import BodyBuilder, instantiate
-from dynascope.loops.index import Atom, Index, Loaded, Symbol, substitute, variable
+from dynascope.loops.index import Atom, Extent, Index, Loaded, Symbol, substitute, variable
 from dynascope.loops.inlining import needed
 from dynascope.loops.nodes import (
     Argument,
@@ -34,27 +38,67 @@ FEWEST_ELEMENTS = 1 << 17
 FEWEST_IN_A_PART = 1 << 11
 PARTS = 64
 FEWEST_PARTS, MOST_PARTS = 8, 4096
+FEWEST_ROWS = 512
+"""That a total is divided by: fewer leave a GPU idle."""
 KINDS = ("sum", "prod", "max", "min", "any", "all")
 
 
 def with_split_totals(program: LoopProgram) -> LoopProgram:
-    """The program with each such reduction on the CPU split."""
+    """The program with each such reduction split."""
     nodes: list[Node] = []
     buffers = dict(program.buffers)
+    rows: dict[str, frozenset[Rows]] = {}
     for node in program.nodes:
-        nodes.extend(_split(node, buffers) if isinstance(node, LoopNode) else (node,))
+        if isinstance(node, LoopNode):
+            nodes.extend(_split(node, buffers, rows))
+            rows |= dict.fromkeys((result.buffer.name for result in node.results), _rows(node, rows))
+        else:
+            nodes.append(node)
     return program if len(nodes) == len(program.nodes) else replace(program, nodes=tuple(nodes), buffers=buffers)
 
 
-def _split(node: LoopNode, buffers: dict[str, Buffer]) -> tuple[LoopNode, ...]:
+Rows = tuple[tuple[Extent, ...], tuple[Extent, ...]]
+"""The sizes of the loops over rows and over the elements of one."""
+
+
+def _rows(node: LoopNode, known: dict[str, frozenset[Rows]]) -> frozenset[Rows]:
+    """The rows whose reductions it computes, or what it computes is computed of element by element."""
+    over = [loop for loop in node.loops if not is_constant(loop.size, 1)]
+    outer, inner = (tuple(loop.size for loop in over if loop.reduced == reduced) for reduced in (False, True))
+    if inner:
+        return frozenset({(outer, inner)} if outer else ())
+    return frozenset().union(*(known.get(op.buffer, ()) for op in node.body if isinstance(op, Load)))
+
+
+def _split(node: LoopNode, buffers: dict[str, Buffer], rows: dict[str, frozenset[Rows]]) -> tuple[LoopNode, ...]:
     reduce = _only_reduce(node)
-    if reduce is None or node.device.type != "cpu" or iterations(node) < FEWEST_ELEMENTS:
+    if reduce is None:
         return (node,)
-    loops = _loops(node)
+    loops = _loops_over_rows(node, rows)
+    if loops is None and node.device.type == "cpu" and iterations(node) >= FEWEST_ELEMENTS:
+        loops = _loops(node)
     if loops is None:
         return (node,)
     parts = _parts(node, reduce, *loops, buffers)
-    return parts, _total(node, reduce, parts.results[0].buffer)
+    total = _total(node, reduce, parts.results[0].buffer)
+    return parts, *_split(total, buffers, {})
+
+
+def _loops_over_rows(node: LoopNode, rows: dict[str, frozenset[Rows]]) -> tuple[tuple[Loop, ...], dict[Symbol, Index]] | None:
+    """The loops, of which those over rows are no longer reduced, where what it reads was computed with reductions of such rows."""
+    found = frozenset().union(*(rows.get(op.buffer, ()) for op in node.body if isinstance(op, Load)))
+    sizes = tuple(loop.size for loop in node.loops if not is_constant(loop.size, 1))
+    for outer, inner in found:
+        if sizes != (*outer, *inner) or any(isinstance(size, Size) for size in sizes) or product(outer) < FEWEST_ROWS:
+            continue
+        left = len(outer)
+        loops = []
+        for loop in node.loops:
+            is_row = left > 0 and not is_constant(loop.size, 1)
+            left -= is_row
+            loops.append(replace(loop, reduced=not is_row))
+        return tuple(loops), {}
+    return None
 
 
 def _only_reduce(node: LoopNode) -> int | None:
@@ -108,17 +152,18 @@ def _parts(
         new = instantiate(node.body[value], numbers.__getitem__, lambda i: substitute(i, moved))
         numbers[value] = builder.append(new)
     value, dtype = numbers[reduce], node.body[reduce].dtype
-    if node.body[reduce].kind == "sum" and dtype == torch.float32:
+    if node.body[reduce].kind == "sum" and dtype == torch.float32 and node.device.type == "cpu":
         dtype = torch.float64
         value = builder.append(Compute(dtype, (value,), node.origin, "cast"))
     name = f"{node.results[0].buffer.name}_parts"
     while name in buffers:
         name += "_"
-    shared = [not loop.reduced and not is_constant(loop.size, 1) for loop in loops]
-    (count,) = [loop.size for loop, is_shared in zip(loops, shared, strict=True) if is_shared]
+    count, strides = 1, [0] * len(loops)
+    for at in reversed(range(len(loops))):
+        if not loops[at].reduced and not is_constant(loops[at].size, 1):
+            count, strides[at] = count * loops[at].size, count
     buffer = buffers[name] = Buffer(name, dtype, node.device, (count,), (1,))
-    strides = tuple(map(int, shared))
-    return LoopNode(name, loops, builder.body, (Result(buffer, value, strides),), node.origin)
+    return LoopNode(name, loops, builder.body, (Result(buffer, value, tuple(strides)),), node.origin)
 
 
 def _total(node: LoopNode, reduce: int, parts: Buffer) -> LoopNode:

@@ -14,7 +14,7 @@ from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, fit_strid
 from dynascope.loops.lower.slices import clamped, inside
 from dynascope.loops.lower.views import is_view
 from dynascope.loops.nodes import LoopNode, Result, TensorView
-from dynascope.sizes import is_constant, known, same
+from dynascope.sizes import is_constant, known, nominal, same
 
 aten = torch.ops.aten
 MOST_PARTS = 16
@@ -32,6 +32,8 @@ _PRODUCTS = frozenset(
     ]
 )
 MOST_ALONG_LANES = 3
+SHORT = 16
+"""Elements of a part: fewer fill no vector, and the library copies them together."""
 
 
 @rule(aten.reshape.default, aten.view_copy.default, aten.flatten.using_ints)
@@ -50,9 +52,11 @@ def concatenate(call: Lowering) -> Lowered | NotLowered:
     dimension = call.operand(1, "dim", 0) % len(call.results[0].shape)
     if len(parts) > MOST_PARTS:
         return NotLowered(f"more than {MOST_PARTS} parts")
+    are_equal = 1 < len(parts) <= MOST_TOGETHER and all(same(part.sizes, parts[0].sizes) for part in parts) and _goes_to_memory(call.node)
     if call.device.type == "cpu" and len(parts) > MOST_ALONG_LANES and is_constant(call.results[0].strides[dimension], 1):
-        return NotLowered(f"more than {MOST_ALONG_LANES} parts side by side, which lanes of one vector would look for one by one")
-    if 1 < len(parts) <= MOST_TOGETHER and all(same(part.sizes, parts[0].sizes) for part in parts) and _goes_to_memory(call.node):
+        if not are_equal or nominal(parts[0].sizes[dimension]) < SHORT:
+            return NotLowered(f"more than {MOST_ALONG_LANES} parts side by side, which lanes of one vector would look for one by one")
+    if are_equal:
         return _side_by_side(call, parts, dimension)
     nest = call.nest(call.results[0].shape)
     place = nest.index_value(nest.indices[dimension])
