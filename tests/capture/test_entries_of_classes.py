@@ -3,10 +3,9 @@
 import functools
 import types
 
+import dynascope
 import pytest
 import torch
-
-import dynascope
 
 
 class Described:
