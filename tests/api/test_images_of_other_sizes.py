@@ -139,3 +139,16 @@ def test_a_factor_that_torch_takes_as_a_number_alone(dynamic):
             layer[0].scale_factor = factor
             image = torch.randn(2, 3, size, size)
             torch.testing.assert_close(compiled(image), layer(image))
+
+
+@pytest.mark.parametrize("size", [{"size": (1, 1)}, {"size": (1, 3)}, {"scale_factor": 0.5, "recompute_scale_factor": True}])
+def test_corners_that_are_aligned_in_one_row(size):
+    """Between the corners of one row lies nothing to divide by."""
+
+    def program(image):
+        return F.interpolate(image, mode="bilinear", align_corners=True, **size)
+
+    compiled = dynascope.compile(program, dynamic=True)
+    for height in (6, 2, 3, 5):
+        image = torch.randn(2, 2, height, 7)
+        torch.testing.assert_close(compiled(image), program(image))

@@ -110,3 +110,22 @@ def test_a_list_is_empty_while_it_is_sorted():
 
     expected, found = program(X), dynascope.compile(program, backend="eager", fullgraph=True)(X)
     assert repr(found) == repr(expected)
+
+
+def test_what_is_put_into_a_list_that_is_sorted_and_taken_out_again():
+    def program(x):
+        left = []
+        for empties in (list.pop, list.clear):
+            rows = [3, 1, 2]
+
+            def key(value, rows=rows, empties=empties):
+                rows.append(value)
+                empties(rows)
+                return value
+
+            left.append((outcome(lambda rows=rows, key=key: rows.sort(key=key)), rows))
+        return x + 1, left
+
+    expected = program(X)
+    with dynascope.expected("program-raises", "foreign-call", required=False):
+        assert repr(dynascope.compile(program, backend="eager")(X)) == repr(expected)

@@ -142,3 +142,31 @@ def test_a_name_that_is_only_handed_on_is_gone_at_a_later_call(make):
     assert compiled(torch.ones(1))[1] == 1
     drop()
     assert compiled(torch.ones(1))[1] == program(torch.ones(1))[1] == "nothing"
+
+
+class WithDefault:
+    held = 5
+
+
+class Answering:
+    def __getattr__(self, name):
+        return name
+
+
+@pytest.mark.parametrize("kind", [WithDefault, Answering, type("Plain", (), {}), torch.nn.Module])
+def test_an_attribute_that_is_only_handed_on_is_gone_at_a_later_call(kind):
+    def program(x, log):
+        log.append("called")
+        return x + 1, thing.held
+
+    def after_calls(function):
+        thing.held, log = torch.nn.Parameter(torch.ones(1)), []
+        function(torch.ones(1), log)
+        del thing.held
+        try:
+            return function(torch.ones(1), log)[1], log
+        except AttributeError as error:
+            return str(error), log
+
+    thing = kind()
+    assert after_calls(dynascope.compile(program, backend="eager")) == after_calls(program)

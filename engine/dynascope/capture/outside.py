@@ -129,6 +129,8 @@ class Outside:
         self.by_source: dict[Source, Value] = {}
         # The first object met that has the dictionary.
         self.by_dictionary: dict[int, InstanceValue] = {}
+        # What was found by a name, which something else may answer for where it is gone.
+        self.found: list[LazyValue] = []
         # Of numbers of NumPy's that vary.
         self.held_in_tensors: frozenset[Source] = frozenset()
         # An identity means nothing once its object is gone.

@@ -114,6 +114,7 @@ from dynascope.capture.protocols.gradient_requirements import (
 from dynascope.capture.protocols.loop_turns import guard_turns
 from dynascope.capture.protocols.outside_iterators import breaks_again
 from dynascope.capture.protocols.overriding import modes_at_entry
+from dynascope.capture.protocols.presence import guard_found
 from dynascope.capture.reasons import (
     AliasedMutation,
     DataDependentValue,
@@ -526,6 +527,7 @@ class Session:
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
         is_unseen, records = bool(self.modes), self.options.records
         plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, is_unseen, inference, records)
+        guard_found(machine)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()
         return Captured(

@@ -43,8 +43,9 @@ class WorldLog:
 
     def note_type(self, space: type, name: str, found: Any) -> None:
         """What `space` leads to from `name` is of the type of `found`: which one it is, and what it holds, nobody asked."""
-        names = self._spaces.setdefault(id(space), (space, {}))[1]
-        names.setdefault(name, TypeIs(type(found)))
+        _, names = self._spaces.get(id(space)) or self._spaces.setdefault(id(space), (space, {}))
+        if name not in names:
+            names[name] = TypeIs(type(found))
 
     def note_all(self, space: type, names: dict[str, Any]) -> None:
         """Many names at once, with what is expected of each."""

@@ -165,16 +165,19 @@ def reverse(machine: Machine, value: ListValue) -> Value:
 
 @method(list)
 def sort(machine: Machine, value: ListValue, **keywords: Value) -> Value:
-    """While keys are made and compared the list is empty: what is put there meanwhile is lost, and an error."""
-    held = list(value.items)
+    """While keys are made and compared the list is empty: what is put there meanwhile is lost, and an error. Whether it is one where
+    all was taken out again hangs on the memory that Python holds for the list."""
+    held, empty = list(value.items), []
     order = list(range(len(held)))
-    items.replace(machine, value, [])
+    items.replace(machine, value, empty)
     try:
         sort_places(machine, held, keywords, order)
     except Raised:
         items.replace(machine, value, [held[at] for at in order])
         raise
     is_written = bool(value.items)
+    if not is_written and value.items is not empty:
+        raise Break(ProgramRaises("ValueError", machine.expression()))
     items.replace(machine, value, [held[at] for at in order])
     if is_written:
         raise machine.throw(ValueError, "list modified during sort")

@@ -130,7 +130,7 @@ def guard_leaf(machine: Machine, value: TensorValue) -> None:
 
 
 def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
-    from dynascope.capture.protocols.presence import is_absent, is_there
+    from dynascope.capture.protocols.presence import found_at, is_absent
     from dynascope.guards.source import AttributeSource
 
     if (known := attributes_of_tensors.get(machine, value, name)) is not None:
@@ -138,8 +138,6 @@ def other_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
             raise machine.throw(AttributeError, f"{value.python_type.__name__!r} object has no attribute {name!r}")
         return known
     if value.object is not None and name in getattr(value.object, "__dict__", {}):
-        source = AttributeSource(value.source, name)
-        is_there(machine, source)
-        return machine.outside.lazy(getattr(value.object, name), source)
+        return found_at(machine, getattr(value.object, name), AttributeSource(value.source, name))
     is_absent(machine, value, name)
     raise machine.throw(AttributeError, f"{value.python_type.__name__!r} object has no attribute {name!r}")

@@ -14,7 +14,7 @@ from dynascope.capture.frames import Frame
 from dynascope.capture.lifetimes import ends_here
 from dynascope.capture.machine import Machine, operation
 from dynascope.capture.places import is_library, is_torch_name, is_within
-from dynascope.capture.protocols import attribute_changes, attributes, presence
+from dynascope.capture.protocols import attribute_changes, attributes
 from dynascope.capture.reasons import DebuggerCall, FinaliserRuns, FirstImport, ForeignCall, ProgramRaises
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import NULL, CellValue, ConstantValue, LazyValue, Value
@@ -101,9 +101,9 @@ def load_deref(machine: Machine, frame: Frame, instruction: Instruction) -> Valu
 
 
 def note_bound(machine: Machine, value: Value) -> None:
-    """What is looked at has guards that fail where the name is bound to nothing any more."""
+    """That the name is bound is guarded, as of other places."""
     if value.__class__ is LazyValue:
-        presence.is_there(machine, value.source)
+        machine.outside.found.append(value)
 
 
 @operation("STORE_DEREF")

@@ -45,9 +45,9 @@ from dynascope.capture.protocols.contents import contents_of, with_attributes
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.presence import (
     MODULE_TABLES,
+    found_at,
     has_keys_guarded,
     is_absent,
-    is_there,
     missing,
     not_in_class,
     not_in_tables,
@@ -250,9 +250,7 @@ def instance_attribute(machine: Machine, value: InstanceValue, name: str) -> Val
         return written
     dictionary = own_dictionary(value)
     if dictionary is not None and name in dictionary:
-        source = DictionaryAttributeSource(value.source, name)
-        is_there(machine, source)
-        return machine.outside.lazy(dictionary[name], source)
+        return found_at(machine, dictionary[name], DictionaryAttributeSource(value.source, name))
     return None
 
 
@@ -265,8 +263,7 @@ def attribute_outside(machine: Machine, value: Value, name: str) -> Value | None
     machine.outside.check_unwritten(dictionary, f"{value.source.expression()}.{name}")
     if name not in dictionary:
         return None
-    is_there(machine, source := DictionaryAttributeSource(value.source, name))
-    return machine.outside.lazy(dictionary[name], source)
+    return found_at(machine, dictionary[name], DictionaryAttributeSource(value.source, name))
 
 
 def guard_not_shadowed(machine: Machine, value: Value, name: str) -> None:
@@ -365,9 +362,7 @@ def module_member(machine: Machine, module: InstanceValue, name: str) -> Value:
             if name in items.items:
                 return items.items[name][1]
         elif items is not None and name in items:
-            source = ModuleMemberSource(module.source, table, name)
-            is_there(machine, source)
-            return machine.outside.lazy(items[name], source)
+            return found_at(machine, items[name], ModuleMemberSource(module.source, table, name))
     not_in_tables(machine, module, name)
     raise missing(machine, module, name)
 
@@ -409,8 +404,7 @@ def of_constant(machine: Machine, value: ConstantValue, name: str) -> Any:
     if isinstance(thing, enum.Enum) and name in own and not name.startswith("_"):
         # What the program gave the member besides; a call may find another.
         source = AttributeSource(value.source or ConstantSource(f"{thing}@{id(thing)}", thing), name)
-        is_there(machine, source)
-        return machine.outside.lazy(found, source)
+        return found_at(machine, found, source)
     return attribute_of_fixed(machine, value, name, found)
 
 
@@ -445,8 +439,7 @@ def of_module(machine: Machine, value: ConstantValue, name: str) -> Value:
         note(vars(module), name, found)
         return machine.outside.fixed(found, name)
     source = AttributeSource(value.source or ConstantSource(f"{module.__name__}@{id(module)}", module), name)
-    is_there(machine, source)
-    return machine.outside.lazy(found, source)
+    return found_at(machine, found, source)
 
 
 def computed_by_module(machine: Machine, value: ConstantValue, name: str, found: Any) -> Any:
@@ -511,8 +504,7 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     if module_name(type(found)) == "enum" or is_library_name(cls.__module__):
         return machine.outside.fixed(found, f"{cls.__name__}.{name}")
     source = member_source(machine, cls, name, None)
-    is_there(machine, source)
-    return machine.outside.lazy(found, source)
+    return found_at(machine, found, source)
 
 
 def by_metaclass(machine: Machine, value: ConstantValue, name: str, entry: Any) -> Any:
@@ -540,9 +532,8 @@ def of_function(machine: Machine, value: FunctionValue, name: str) -> Value:
             is_absent(machine, value, name)
             raise missing(machine, value, name)
         place = AttributeSource(value.source, name)
-        if entry is MISSING:
-            is_there(machine, place)
-        return machine.outside.lazy(getattr(value.object, name), place)
+        held = getattr(value.object, name)
+        return found_at(machine, held, place) if entry is MISSING else machine.outside.lazy(held, place)
     known = {
         "__name__": lambda: ConstantValue(value.code.co_name),
         "__qualname__": lambda: ConstantValue(value.name),

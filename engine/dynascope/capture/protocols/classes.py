@@ -22,7 +22,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
 )
-from dynascope.capture.world import note
+from dynascope.capture.world import note, note_type
 from dynascope.frame.versions import RUNNING
 from dynascope.guards.source import (
     AttributeSource,
@@ -53,7 +53,8 @@ def is_made(cls: Any) -> bool:
 
 
 def lookup(cls: type, name: str) -> Any:
-    """The raw entry (no descriptor called), or MISSING. Noted, but for what users' own classes define: that is guarded."""
+    """The raw entry (no descriptor called), or MISSING. Noted; of what users' own classes define, which is guarded where it is looked at,
+    the type: what Python makes of an entry follows from that."""
     if MADE in cls.__dict__:
         return lookup_in_made(cls, name)
     for base in cls.__mro__:
@@ -61,6 +62,8 @@ def lookup(cls: type, name: str) -> Any:
             entry = base.__dict__[name]
             if is_noted(base, entry):
                 note(cls, name, entry)
+            else:
+                note_type(cls, name, entry)
             return entry
     note(cls, name, ABSENT)
     return MISSING
@@ -97,9 +100,11 @@ def made_entry(machine: Machine, cls: type, name: str) -> Value | None:
 
 
 def is_noted(owner: type, entry: Any) -> bool:
-    """A user's function or plain value has guards of its own as soon as anybody looks at it."""
+    """A user's function or plain value has guards of its own as soon as anybody looks at it. A function in C is taken as it is."""
     kind = type(entry)
-    return is_library_name(owner.__module__) or kind is not types.FunctionType and hasattr(kind, "__get__")
+    if kind is types.FunctionType:
+        return is_library_name(owner.__module__)
+    return kind is types.BuiltinFunctionType or hasattr(kind, "__get__") or is_library_name(owner.__module__)
 
 
 def owner_of(cls: type, name: str) -> type:

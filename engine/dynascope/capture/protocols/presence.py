@@ -1,22 +1,22 @@
 """What was there and what was not: guards for programs that ask.
 
     getattr(x, "scale", 1)      no scale: `x` has no key "scale", and its class has no attribute "scale"
-    hasattr(x, "scale")         a scale: `x.scale` is there, whatever it is
+    return x.scale              a scale: `x.scale` is there, whatever it is
 
 A name that is not there has no value to be guarded, and one whose value nobody looks at has no guard either; both decide
-what a program does that handles AttributeError.
+what Python looks at next (the class, `__getattr__`) and what a program does that handles AttributeError.
 """
 
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_python_method, lookup
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
-from dynascope.capture.values import DictValue, InstanceValue, Value, own_dictionary
+from dynascope.capture.values import DictValue, InstanceValue, LazyValue, Value, own_dictionary
 from dynascope.guards.guard import HasNoAttribute, HasNoKey, IsThere
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, Source
 
@@ -26,10 +26,18 @@ if TYPE_CHECKING:
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
-def is_there(machine: Machine, source: Source) -> None:
-    """The place was found. Where nothing handles AttributeError, it does not decide anything."""
-    if machine.is_caught():
-        machine.guards.add(source, IsThere())
+def found_at(machine: Machine, thing: Any, source: Source) -> LazyValue:
+    """What was found at a place. Where nothing looks at it until the capture ends, that it is there is guarded then."""
+    value = machine.outside.lazy(thing, source)
+    machine.outside.found.append(value)
+    return value
+
+
+def guard_found(machine: Machine) -> None:
+    """What is looked at has guards that fail where the place holds nothing any more."""
+    for value in machine.outside.found:
+        if value.source not in machine.outside.by_source:
+            machine.guards.add(value.source, IsThere())
 
 
 def is_absent(machine: Machine, value: Value, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynascope.capture.protocols import overriding
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
-from dynascope.capture.protocols.presence import is_there, missing, not_in_instance
+from dynascope.capture.protocols.presence import found_at, missing, not_in_instance
 from dynascope.capture.reasons import UnsupportedAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
@@ -104,9 +104,7 @@ def slot_member(machine: Machine, value: InstanceValue, name: str) -> Any:
             raise Break(UnsupportedAttribute(value.cls.__name__, name))
         not_in_instance(machine, value, name)
         raise missing(machine, value, name)
-    source = AttributeSource(value.source, name)
-    is_there(machine, source)
-    return machine.outside.lazy(lookup(value.cls, name).__get__(value.object, value.cls), source)
+    return found_at(machine, lookup(value.cls, name).__get__(value.object, value.cls), AttributeSource(value.source, name))
 
 
 def is_set(value: InstanceValue, name: str) -> bool:

@@ -86,10 +86,12 @@ def _ratio(nest: NestBuilder, source: Extent, target: Extent, scale: float | Non
     """How far results lie apart in the source. A factor that the program gave comes before the sizes."""
     if scale is not None and not isinstance(scale, Size) and scale > 0:
         return nest.constant(_rounded(1.0 / scale, dtype), dtype)
-    if isinstance(source, Size) or isinstance(target, Size):
-        return nest.number(source, dtype) / nest.number(target, dtype)
+    if isinstance(target, Size):
+        return nest.number(source, dtype) / nest.number(target, dtype).apply("maximum", 1.0)  # it may be none between the corners
     if target <= 0:
         return nest.constant(0.0, dtype)
+    if isinstance(source, Size):
+        return nest.number(source, dtype) / nest.number(target, dtype)
     return nest.constant((torch.tensor(source, dtype=dtype) / target).item(), dtype)
 
 
