@@ -459,3 +459,33 @@ def test_what_a_block_changes_outside_is_changed_by_both_runs(around, backend, h
         seen = steps(call, AROUND[around], 3)
         found.append([seen, list(block.state_dict().values()), [each.grad for each in block.parameters()], block.calls, block.seen])
     torch.testing.assert_close(*found)
+
+
+def logged(model, x):
+    total = 0.0
+    for part in x.split(2):
+        loss = checkpoint(model, part, use_reentrant=False).square().mean()
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def used(model, x):
+    loss = checkpoint(model, x, use_reentrant=False).square().mean()
+    loss.backward()
+    return checkpoint(model, x * loss.item(), use_reentrant=False).sum()
+
+
+@pytest.mark.parametrize("program", [logged, used])
+def test_a_number_is_read_where_its_backward_pass_is_done(program):
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 4)), torch.linspace(-1, 1, 24).view(6, 4)
+    results = []
+    for function in (program, dynascope.compile(program, fullgraph=True)):
+        model.zero_grad()
+        torch.manual_seed(3)
+        for _ in range(2):
+            result = function(model, x)
+            if isinstance(result, torch.Tensor):
+                result.backward()
+        results.append([torch.as_tensor(result), torch.rand(2), *(each.grad for each in model.parameters())])
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
