@@ -30,13 +30,6 @@ def functions_of(examples: Iterable[torch.Tensor]) -> list[Any]:
     return list(found)
 
 
-def is_all_freed(nodes: Iterable[fx.Node], freed: Collection[Any]) -> bool:
-    """Whether of what these nodes give no backward pass is left to come: `freed` are the functions that one has freed."""
-    examples = [node.meta.get("example_value") for node in nodes]
-    functions = {function_of(each) for each in examples if isinstance(each, torch.Tensor)} - {None}
-    return functions <= set(freed)
-
-
 def leads_into(example: torch.Tensor, freed: Collection[Any]) -> bool:
     """Whether the tensor came from one of these functions, or every way back from it comes to one and passes torch's own alone: who
     differentiates it differentiates them. Functions of the program's on the way say themselves, at their lines, what they miss."""

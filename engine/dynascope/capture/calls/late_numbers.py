@@ -22,7 +22,6 @@ from dynascope.capture.calls import known_counts, known_tensors, numbers_in_tens
 from dynascope.capture.calls.pure import value_of
 from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.clocks import clock_among
-from dynascope.capture.histories import is_all_freed
 from dynascope.capture.metadata import META
 from dynascope.capture.reasons import TIME_DECIDES, DataDependentValue, ForeignCall
 from dynascope.capture.signals import Break
@@ -95,13 +94,11 @@ def are_late(machine: Machine, values: Iterable[Value]) -> bool:
 
 
 def are_served(machine: Machine) -> bool:
-    """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts. Nor may what
-    a checkpoint is to make again in a backward pass still to come lie in one of several parts."""
+    """What compiles the graph must understand it, and no state of torch's but grad mode may be another between its parts."""
     return bool(
         machine.options.differentiates
         and machine.options.late
         and replace(TorchState.now(), grad_mode=machine.state_at_entry.grad_mode) == machine.state_at_entry
-        and all(is_all_freed(made, machine.freed) for _, made, *_ in machine.checkpoints)
     )
 
 
