@@ -15,6 +15,7 @@ class Options:
     scale = 2.0
 
 
+SETTINGS = {"scale": 2.0, "by": {"part": 0.5, 3: "text"}}
 OPTIONS = types.ModuleType("options")
 OPTIONS.scale = 2.0
 
@@ -76,6 +77,16 @@ class OfAFunction(Function):
         return as_it_is(gradient) * OPTIONS.scale * ctx.given, None
 
 
+class OfADictionary(Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * SETTINGS["scale"] * SETTINGS["by"]["part"] * len(SETTINGS["by"][3]), None
+
+
 def of_a_variable():
     scale = 2.0
 
@@ -99,11 +110,12 @@ def of_a_variable():
 
 def change_all(now):
     global SCALE, as_it_is
-    SCALE = Options.scale = OfItsOwn.scale = OPTIONS.scale = now
+    SCALE = Options.scale = OfItsOwn.scale = OPTIONS.scale = SETTINGS["scale"] = now
+    SETTINGS["by"] = {"part": now / 4, 3: "text"}
     as_it_is = (lambda gradient: gradient) if now == 2 else (lambda gradient: gradient * 7)
 
 
-FUNCTIONS = [OfAModule, OfAClass, OfItsOwn, OfAFunction, "variable"]
+FUNCTIONS = [OfAModule, OfAClass, OfItsOwn, OfAFunction, OfADictionary, "variable"]
 
 
 def of(function):
@@ -172,16 +184,43 @@ def changes_a_class_inside(x):
     return y
 
 
+def changes_a_dictionary_inside(x):
+    y = OfADictionary.apply(x * 2, 4.0)
+    SETTINGS["scale"] = 7.0
+    y.sum().backward()
+    return y
+
+
+def puts_another_dictionary(x):
+    global SETTINGS
+    y = OfADictionary.apply(x * 2, 4.0)
+    SETTINGS = {"scale": 9.0, "by": {"part": 0.5, 3: "text"}}
+    y.sum().backward()
+    return y
+
+
+def changes_a_dictionary_before(x):
+    SETTINGS["by"] = {"part": 7.0, 3: "text"}
+    y = OfADictionary.apply(x * 2, 4.0)
+    y.sum().backward()
+    return y
+
+
+CHANGING_PROGRAMS = [
+    changes_it_inside, changes_a_class_inside, changes_a_dictionary_inside, puts_another_dictionary, changes_a_dictionary_before
+]  # fmt: skip
+
+
 @BACKENDS
 @pytest.mark.may_break
-@pytest.mark.parametrize("program", [changes_it_inside, changes_a_class_inside])
+@pytest.mark.parametrize("program", CHANGING_PROGRAMS)
 def test_a_name_that_the_program_changes_between(program, backend):
     found = []
     for function in (program, dynascope.compile(program, backend=backend)):
         for _ in range(2):
             change_all(2.0)
             x = torch.ones(3, requires_grad=True)
-            found.append((function(x).tolist(), x.grad.round(decimals=4).tolist(), SCALE, Options.scale))
+            found.append((function(x).tolist(), x.grad.round(decimals=4).tolist(), SCALE, Options.scale, str(SETTINGS)))
     change_all(2.0)
     assert found[2:] == found[:2]
 
