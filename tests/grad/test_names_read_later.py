@@ -287,3 +287,38 @@ def test_a_tensor_that_is_given_may_have_a_name(backend):
         return x.grad
 
     torch.testing.assert_close(gradients(lambda f: dynascope.compile(f, backend=backend, fullgraph=True)), gradients(lambda f: f))
+
+
+TABLES = {"rows": torch.full((3,), 2.0)}
+
+
+class OfAnEntryGiven(Function):
+    """What it was given is kept, and what it reads is what the entry holds then."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x, factor)
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, factor = ctx.saved_tensors
+        return gradient * factor * TABLES["rows"], None
+
+
+def put_another_entry():
+    TABLES["rows"] = torch.full((3,), 5.0)
+
+
+@BACKENDS
+@pytest.mark.parametrize("change", [put_another_entry, lambda: None])
+def test_an_entry_is_read_then_whatever_was_given(change, backend):
+    def gradients(compile):
+        TABLES["rows"] = torch.full((3,), 2.0)
+        x = torch.ones(3, requires_grad=True)
+        y = compile(lambda x: OfAnEntryGiven.apply(x.sin(), TABLES["rows"]))(x)
+        change()
+        y.sum().backward()
+        return x.grad
+
+    torch.testing.assert_close(gradients(lambda f: dynascope.compile(f, backend=backend)), gradients(lambda f: f))

@@ -246,7 +246,7 @@ class Call:
                 raise self.cannot("its backward pass reads an entry of a dictionary from outside, which may be another by then")
             if isinstance(value, SymbolicNumber) and value.source is not None and instruction.operation in BY_NAME:
                 raise self.cannot(f"its backward pass reads {value.source.expression()}, which changes, and may be another number by then")
-            by_name = instruction.operation in BY_NAME
+            by_name = is_entry or instruction.operation in BY_NAME
             if isinstance(value, TensorValue) and not by_name and self.is_held(value):
                 return
             if (name := name_read(value, self.machine.values)) is not None:
