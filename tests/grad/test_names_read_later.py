@@ -310,13 +310,32 @@ def put_another_entry():
     TABLES["rows"] = torch.full((3,), 5.0)
 
 
+class OfAnAttributeGiven(Function):
+    table = TABLES["rows"]
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor * OfAnAttributeGiven.table, None
+
+
+def put_another_attribute():
+    OfAnAttributeGiven.table = torch.full((3,), 5.0)
+
+
 @BACKENDS
-@pytest.mark.parametrize("change", [put_another_entry, lambda: None])
-def test_an_entry_is_read_then_whatever_was_given(change, backend):
+@pytest.mark.parametrize("change", [put_another_entry, put_another_attribute, lambda: None])
+@pytest.mark.parametrize("function", [OfAnEntryGiven, OfAnAttributeGiven])
+def test_what_is_read_by_a_name_is_read_then_whatever_was_given(function, change, backend):
     def gradients(compile):
-        TABLES["rows"] = torch.full((3,), 2.0)
+        TABLES["rows"] = OfAnAttributeGiven.table = torch.full((3,), 2.0)
         x = torch.ones(3, requires_grad=True)
-        y = compile(lambda x: OfAnEntryGiven.apply(x.sin(), TABLES["rows"]))(x)
+        given = (lambda: TABLES["rows"]) if function is OfAnEntryGiven else (lambda: OfAnAttributeGiven.table)
+        y = compile(lambda x: function.apply(x.sin(), given()))(x)
         change()
         y.sum().backward()
         return x.grad

@@ -117,6 +117,14 @@ def may_change(value: Value) -> bool:
     return not is_frozen(value.python_type)
 
 
+def is_reached_by_name(frame: Frame) -> bool:
+    """Whether the frame has just read a name, or an attribute of what has one (`Options.table`), and not of a context."""
+    instructions, at = frame.program.instructions, frame.position
+    while at and instructions[at].operation == "LOAD_ATTR":
+        at -= 1
+    return instructions[at].operation in BY_NAME
+
+
 def is_looked_up(value: Value, frame: Frame) -> bool:
     """Whether all that comes of a dictionary, which lies on the stack, is one entry of it: it is named as a place is (`settings["k"]`)."""
     following = frame.program.instructions[frame.next : frame.next + 2]
