@@ -459,3 +459,72 @@ def test_what_a_block_changes_outside_is_changed_by_both_runs(around, backend, h
         seen = steps(call, AROUND[around], 3)
         found.append([seen, list(block.state_dict().values()), [each.grad for each in block.parameters()], block.calls, block.seen])
     torch.testing.assert_close(*found)
+
+
+def read_behind(model, x):
+    total = 0.0
+    for part in x.split(2):
+        loss = checkpoint(model, part, use_reentrant=False).square().mean()
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def read_before(model, x):
+    loss = checkpoint(model, x, use_reentrant=False).square().mean()
+    number = loss.item()
+    loss.backward()
+    return number
+
+
+def read_between(model, x):
+    first = checkpoint(model, x, use_reentrant=False)
+    second = checkpoint(model, first * first.sum().item(), use_reentrant=False)
+    second.square().sum().mul(second.sum().item()).backward()
+    return second.detach()
+
+
+def chosen_between(model, x):
+    first = checkpoint(model, x, use_reentrant=False)
+    return checkpoint(model, first[first.sum(1) > 0], use_reentrant=False).sum()
+
+
+@pytest.mark.parametrize("program", [read_behind, read_before, read_between, chosen_between])
+def test_numbers_that_only_the_run_knows_beside_what_is_made_again(program):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 4)), torch.linspace(-1, 1, 24).view(6, 4)
+    results = []
+    for function in (program, dynascope.compile(program, fullgraph=True)):
+        model.zero_grad()
+        torch.manual_seed(3)
+        for _ in range(2):
+            result = torch.as_tensor(function(model, x))
+            if result.requires_grad:
+                result.backward()
+        results.append([result, torch.rand(2), *(each.grad for each in model.parameters())])
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def saved_by_all(result):
+    """Of all parts of a graph: what each keeps, once."""
+    pending, kept = [result.grad_fn], {}
+    while pending:
+        function = pending.pop()
+        kept |= {tensor.data_ptr(): tensor.nbytes for tensor in getattr(function, "saved_tensors", ())}
+        pending += [following for following, _ in function.next_functions if following is not None]
+    return sum(kept.values())
+
+
+def test_behind_a_number_what_is_made_again_is_not_kept_either():
+    x, kept = torch.ones(64, 32, requires_grad=True), []
+    for around in (AROUND["not reentrant"], lambda f, x: f(x)):
+        model = chain(around)
+
+        def program(x, model=model):
+            y = model(x)
+            return model(y * y.sum().item())
+
+        kept.append(saved_by_all(dynascope.compile(program, fullgraph=True)(x)))
+    block_input = mask = x.nbytes
+    made_again, parameters = kept[0], sum(parameter.nbytes for parameter in model.parameters())
+    assert made_again - parameters <= 2 * 4 * (mask + block_input) + 4 * x.nbytes < kept[1] - parameters

@@ -101,3 +101,44 @@ def test_functions_of_numbers_that_only_the_run_knows(name, read):
         here, there = torch.tensor(values), torch.tensor(values)
         assert outcome(compiled, there) == outcome(program, here)
         assert repr(there) == repr(here)  # written once, not once more when the program ran again
+
+
+@pytest.mark.parametrize("is_written_over", [False, True])
+def test_what_is_added_and_not_read_has_no_part_in_a_step_that_differentiates_itself(is_written_over):
+    weight = torch.ones(3, requires_grad=True)
+
+    def step(x, places):
+        twice = x * 2
+        energy = twice * twice * weight
+        unread = torch.zeros_like(x).scatter_add_(0, places, twice.sin() * energy)
+        if is_written_over:
+            unread.zero_()
+        (force,) = torch.autograd.grad(energy.sum(), x, create_graph=True)
+        loss = force.square().sum()
+        loss.backward()
+        return loss.detach()
+
+    x, places = torch.linspace(-1, 1, 3).requires_grad_(), torch.tensor([2, 0, 1])
+    expected = step(x, places), x.grad, weight.grad
+    x.grad = weight.grad = None
+    compiled = dynascope.compile(step, fullgraph=True)
+    torch.testing.assert_close((compiled(x, places), x.grad, weight.grad), expected)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        compiled(x, places + 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("records", [False, True])
+def test_what_is_written_and_then_written_over_raises(records, backend):
+    def program(log, x, places):
+        log.append("before")
+        sums = torch.zeros_like(x).scatter_add_(0, places, x * 2)
+        log.append("after")
+        sums.zero_()
+        return x.detach() + 1
+
+    compiled, x = dynascope.compile(program, backend=backend), torch.ones(3, requires_grad=records)
+    for places in ([2, 0, 1], [3, 1, 2]):
+        expected = outcome(program, x, torch.tensor(places))
+        assert outcome(compiled, x, torch.tensor(places)) == expected
+        assert ("RuntimeError" in expected) == (3 in places)

@@ -118,3 +118,25 @@ def test_rows_of_tensors_are_rows_of_their_arrays():
     x = torch.linspace(-1, 1, 4)
     call = dynascope.compile(lambda x: np.vstack([x, np.ones(4)]), fullgraph=True)
     assert_alike(call(x), np.vstack([x, np.ones(4)]))
+
+
+JOINED = {
+    "stack": lambda x, y: (np.stack([x, y]), np.stack((x, y), axis=1)),
+    "vstack": lambda x, y: (np.vstack([x, y]), np.hstack([x, y]), np.dstack([x, y]), np.column_stack([x, y])),
+    "concatenate": lambda x, y: (np.concatenate([x, y * 2]), np.concatenate([x, y.double()])),
+    "into torch": lambda x, y: ((torch.from_numpy(np.stack([x, y])) + x).numpy(),),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_tensors_alone_are_joined_as_their_arrays(name):
+    x, y = torch.linspace(-1, 1, 4), torch.arange(4.0)
+    found, expected = dynascope.compile(JOINED[name], fullgraph=True)(x, y), JOINED[name](x, y)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert_alike(mine, theirs)
+
+
+def test_tensors_with_gradients_are_refused_where_arrays_of_them_are_joined():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        dynascope.compile(lambda x: np.stack([x, x]))(x)

@@ -15,6 +15,7 @@ class Options:
     scale = 2.0
 
 
+SETTINGS = {"scale": 2.0, "by": {"part": 0.5, 3: "text"}}
 OPTIONS = types.ModuleType("options")
 OPTIONS.scale = 2.0
 
@@ -76,6 +77,16 @@ class OfAFunction(Function):
         return as_it_is(gradient) * OPTIONS.scale * ctx.given, None
 
 
+class OfADictionary(Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * SETTINGS["scale"] * SETTINGS["by"]["part"] * len(SETTINGS["by"][3]), None
+
+
 def of_a_variable():
     scale = 2.0
 
@@ -99,11 +110,12 @@ def of_a_variable():
 
 def change_all(now):
     global SCALE, as_it_is
-    SCALE = Options.scale = OfItsOwn.scale = OPTIONS.scale = now
+    SCALE = Options.scale = OfItsOwn.scale = OPTIONS.scale = SETTINGS["scale"] = now
+    SETTINGS["by"] = {"part": now / 4, 3: "text"}
     as_it_is = (lambda gradient: gradient) if now == 2 else (lambda gradient: gradient * 7)
 
 
-FUNCTIONS = [OfAModule, OfAClass, OfItsOwn, OfAFunction, "variable"]
+FUNCTIONS = [OfAModule, OfAClass, OfItsOwn, OfAFunction, OfADictionary, "variable"]
 
 
 def of(function):
@@ -172,16 +184,43 @@ def changes_a_class_inside(x):
     return y
 
 
+def changes_a_dictionary_inside(x):
+    y = OfADictionary.apply(x * 2, 4.0)
+    SETTINGS["scale"] = 7.0
+    y.sum().backward()
+    return y
+
+
+def puts_another_dictionary(x):
+    global SETTINGS
+    y = OfADictionary.apply(x * 2, 4.0)
+    SETTINGS = {"scale": 9.0, "by": {"part": 0.5, 3: "text"}}
+    y.sum().backward()
+    return y
+
+
+def changes_a_dictionary_before(x):
+    SETTINGS["by"] = {"part": 7.0, 3: "text"}
+    y = OfADictionary.apply(x * 2, 4.0)
+    y.sum().backward()
+    return y
+
+
+CHANGING_PROGRAMS = [
+    changes_it_inside, changes_a_class_inside, changes_a_dictionary_inside, puts_another_dictionary, changes_a_dictionary_before
+]  # fmt: skip
+
+
 @BACKENDS
 @pytest.mark.may_break
-@pytest.mark.parametrize("program", [changes_it_inside, changes_a_class_inside])
+@pytest.mark.parametrize("program", CHANGING_PROGRAMS)
 def test_a_name_that_the_program_changes_between(program, backend):
     found = []
     for function in (program, dynascope.compile(program, backend=backend)):
         for _ in range(2):
             change_all(2.0)
             x = torch.ones(3, requires_grad=True)
-            found.append((function(x).tolist(), x.grad.round(decimals=4).tolist(), SCALE, Options.scale))
+            found.append((function(x).tolist(), x.grad.round(decimals=4).tolist(), SCALE, Options.scale, str(SETTINGS)))
     change_all(2.0)
     assert found[2:] == found[:2]
 
@@ -248,3 +287,57 @@ def test_a_tensor_that_is_given_may_have_a_name(backend):
         return x.grad
 
     torch.testing.assert_close(gradients(lambda f: dynascope.compile(f, backend=backend, fullgraph=True)), gradients(lambda f: f))
+
+
+TABLES = {"rows": torch.full((3,), 2.0)}
+
+
+class OfAnEntryGiven(Function):
+    """What it was given is kept, and what it reads is what the entry holds then."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x, factor)
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, factor = ctx.saved_tensors
+        return gradient * factor * TABLES["rows"], None
+
+
+def put_another_entry():
+    TABLES["rows"] = torch.full((3,), 5.0)
+
+
+class OfAnAttributeGiven(Function):
+    table = TABLES["rows"]
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor * OfAnAttributeGiven.table, None
+
+
+def put_another_attribute():
+    OfAnAttributeGiven.table = torch.full((3,), 5.0)
+
+
+@BACKENDS
+@pytest.mark.parametrize("change", [put_another_entry, put_another_attribute, lambda: None])
+@pytest.mark.parametrize("function", [OfAnEntryGiven, OfAnAttributeGiven])
+def test_what_is_read_by_a_name_is_read_then_whatever_was_given(function, change, backend):
+    def gradients(compile):
+        TABLES["rows"] = OfAnAttributeGiven.table = torch.full((3,), 2.0)
+        x = torch.ones(3, requires_grad=True)
+        given = (lambda: TABLES["rows"]) if function is OfAnEntryGiven else (lambda: OfAnAttributeGiven.table)
+        y = compile(lambda x: function.apply(x.sin(), given()))(x)
+        change()
+        y.sum().backward()
+        return x.grad
+
+    torch.testing.assert_close(gradients(lambda f: dynascope.compile(f, backend=backend)), gradients(lambda f: f))

@@ -260,6 +260,7 @@ class GraphBuilder:
         given = [node for node, _, _ in self.placeholders]
         read = {storage_of(node) for node in (*outputs, *given)}
         written_over: set[int | None] = set()  # memory all of which is written later, before anything reads it
+        written_later: set[int | None] = set()
         found: list[fx.Node] = []
         for node in reversed(self.graph.nodes):
             if node in self.left_out:
@@ -267,14 +268,16 @@ class GraphBuilder:
             written = node.meta.get("writes", ())
             made = written or (node,)
             is_unread = not written_over.isdisjoint(map(storage_of, made))
+            is_written_later = not written_later.isdisjoint(map(storage_of, made))
+            written_later.update(map(storage_of, written))
             if (is_unread or is_written_over(node, {*needed, *found})) and raises_unused(node):
-                found.append(self._behind(node, "clone", made[0].meta["example_value"], of=made[0]))
+                found.append(self._for_its_error(node, made[0], is_written_later=True))
             elif node in needed:
                 if is_unread:
                     continue
                 if written and not any(storage_of(each) in read for each in written):
                     if raises_unused(node):
-                        found.append(written[0])
+                        found.append(self._for_its_error(node, written[0], is_written_later))
                     elif node not in outputs and not any(user in needed for user in node.users):
                         continue  # so what it read is needed for its error alone, if at all
             elif raises_unused(node):
@@ -295,10 +298,14 @@ class GraphBuilder:
                 written_over.update(own)
         return found[::-1]
 
-    def _for_its_error(self, node: fx.Node) -> fx.Node:
-        """What the node computes, through which nobody differentiates: it is there for its error."""
-        example = node.meta["example_value"]
-        return self._behind(node, "detach", example.detach()) if example.requires_grad else node
+    def _for_its_error(self, node: fx.Node, written: fx.Node | None = None, is_written_later: bool = False) -> fx.Node:
+        """What the node computes, or writes, through which nobody differentiates: it is there for its error. Of memory that is written
+        later a copy says what was there."""
+        result = written or node
+        example = result.meta["example_value"]
+        if example.requires_grad:
+            node = result = self._behind(node, "detach", example.detach(), result)
+        return self._behind(node, "clone", example.detach(), result) if is_written_later else result
 
     def _behind(self, node: fx.Node, method: str, example: torch.Tensor, of: fx.Node | None = None) -> fx.Node:
         """A method of what the node computes, or writes, called there. Its sizes may be numbers that are read off the node."""

@@ -3,7 +3,8 @@
     ctx.scale * gradient              what the context holds was put there by the forward pass
     ctx.dtype, other(x)               what cannot change is the same then
     EPSILON, Options.scale            names of numbers, tensors, functions and classes are looked up again then (`names_read.py`)
-    ctx.layer.scale, settings["k"]    an object from outside may hold something else by then
+    settings["scale"]                 so is an entry of a dictionary that has a name
+    ctx.layer.scale, len(settings)    an object from outside may hold something else by then
 
 Only the program's own code is asked: what libraries look up in tables of theirs are names.
 """
@@ -45,6 +46,7 @@ from dynascope.guards.source import (
 )
 
 BY_NAME = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
+SUBSCRIPT = "BINARY_SUBSCR"
 
 
 def value_given(result: Value | None, frame: Frame) -> Value | None:
@@ -89,6 +91,9 @@ def place_of_name(source: Source, values: FrameValues) -> Source | None:
     holder = source.base.read(values)
     if isinstance(holder, (type, types.ModuleType)):
         return replace(source, base=Weakly(weakref.ref(holder)))
+    if type(holder) is dict and isinstance(source, ItemSource) and not is_of_module:
+        base = place_of_name(source.base, values)
+        return None if base is None else replace(source, base=base)
     return replace(source, base=ConstantSource("holder", holder)) if is_of_module or isinstance(holder, types.CellType) else None
 
 
@@ -110,6 +115,21 @@ def may_change(value: Value) -> bool:
     if not isinstance(value, (DictValue, ListValue, SetValue, InstanceValue)) or value.source is None or is_fixed(value.source):
         return False
     return not is_frozen(value.python_type)
+
+
+def is_reached_by_name(frame: Frame) -> bool:
+    """Whether the frame has just read a name, or an attribute of what has one (`Options.table`), and not of a context."""
+    instructions, at = frame.program.instructions, frame.position
+    while at and instructions[at].operation == "LOAD_ATTR":
+        at -= 1
+    return instructions[at].operation in BY_NAME
+
+
+def is_looked_up(value: Value, frame: Frame) -> bool:
+    """Whether all that comes of a dictionary, which lies on the stack, is one entry of it: it is named as a place is (`settings["k"]`)."""
+    following = frame.program.instructions[frame.next : frame.next + 2]
+    operations = [instruction.operation for instruction in following]
+    return isinstance(value, DictValue) and value.cls is dict and value.instance is None and operations == ["LOAD_CONST", SUBSCRIPT]
 
 
 def is_frozen(cls: type) -> bool:

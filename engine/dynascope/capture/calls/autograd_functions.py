@@ -32,7 +32,15 @@ from dynascope.capture.histories import storage_of
 from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols import attributes, gradient_requirements
 from dynascope.capture.raising import raises_unread
-from dynascope.capture.read_later import BY_NAME, may_change, name_read, value_given
+from dynascope.capture.read_later import (
+    BY_NAME,
+    SUBSCRIPT,
+    is_looked_up,
+    is_reached_by_name,
+    may_change,
+    name_read,
+    value_given,
+)
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
@@ -234,17 +242,26 @@ class Call:
             if value is None:
                 return
             kind = value.python_type.__name__
+            is_entry = instruction.operation == SUBSCRIPT and frame in looked_up
+            if is_entry:
+                looked_up.remove(frame)
             if may_change(value):
+                if is_looked_up(value, frame) and (is_entry or instruction.operation in BY_NAME):
+                    looked_up.append(frame)
+                    return
                 raise self.cannot(f"its backward pass reads an object of {kind} from outside, which may hold something else by then")
+            if is_entry and name_read(value, self.machine.values) is None:
+                raise self.cannot("its backward pass reads an entry of a dictionary from outside, which may be another by then")
             if isinstance(value, SymbolicNumber) and value.source is not None and instruction.operation in BY_NAME:
                 raise self.cannot(f"its backward pass reads {value.source.expression()}, which changes, and may be another number by then")
-            by_name = instruction.operation in BY_NAME
+            by_name = is_entry or is_reached_by_name(frame)
             if isinstance(value, TensorValue) and not by_name and self.is_held(value):
                 return
             if (name := name_read(value, self.machine.values)) is not None:
                 self.names.setdefault(value.source, name)
 
         machine = self.machine
+        looked_up: list[Frame] = []  # whose next subscript reads of a dictionary from outside
         return meanwhile(machine, partial(setattr, machine, "check_read"), machine.check_read, check)
 
     def is_held(self, value: Value) -> bool:

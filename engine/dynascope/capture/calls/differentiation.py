@@ -27,7 +27,17 @@ from dynascope.capture.protocols import gradient_requirements, gradients, tensor
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import BackwardCall, TorchCallFails
 from dynascope.capture.signals import Break
-from dynascope.capture.values import FALSE, NONE, CellValue, ConstantValue, TensorValue, TupleValue, Value, boolean
+from dynascope.capture.values import (
+    FALSE,
+    NONE,
+    CellValue,
+    ConstantValue,
+    DictValue,
+    TensorValue,
+    TupleValue,
+    Value,
+    boolean,
+)
 from dynascope.frame.resume import resume_origin
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource
@@ -154,11 +164,15 @@ def differentiate(
 
 
 def check_names_read(machine: Machine) -> None:
-    """The program may have changed what a backward pass was captured with; the name itself is written when the graph has run."""
+    """The program may have changed what a backward pass was captured with; the name itself is written when the graph has run, and so
+    is a dictionary, whichever it is."""
     written = {name for _, name in machine.global_writes}
     written |= {value.name for value in machine.written if isinstance(value, CellValue)}
-    if written and any(name.name.rpartition(".")[2] in written for name in names_read(machine.graph)):
-        raise cannot(machine)
+    writes_entries = any(isinstance(value, DictValue) for value in machine.written)
+    for name in names_read(machine.graph) if written or writes_entries else ():
+        root, bracket, _ = name.name.partition("[")
+        if root.rpartition(".")[2] in written or (bracket and writes_entries):
+            raise cannot(machine)
 
 
 def has_parts(machine: Machine) -> bool:

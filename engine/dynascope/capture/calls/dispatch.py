@@ -35,7 +35,7 @@ from dynascope.capture.calls import (
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.modules import call_module, has_own_call
 from dynascope.capture.calls.number_calls import number_call
-from dynascope.capture.calls.numpy_of_tensors import universal_of_tensors
+from dynascope.capture.calls.numpy_of_tensors import joins_tensors, universal_of_tensors
 from dynascope.capture.calls.own_texts import asks_program
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import (
@@ -202,10 +202,10 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return fold(machine, thing, arguments, keywords)
     if numpy_numbers.is_universal(thing) and any(isinstance(machine.realize(argument), TensorValue) for argument in arguments):
         return universal_of_tensors(machine, thing, arguments, keywords)
-    if numpy_numbers.is_function(thing) and any(holds_array(machine, argument) for argument in arguments):
+    is_numpys, told = numpy_numbers.is_function(thing), (*arguments, *keywords.values())
+    if is_numpys and (any(holds_array(machine, argument) for argument in arguments) or joins_tensors(machine, thing, arguments)):
         return numpy_calls.call(machine, thing, arguments, keywords)
-    told = (*arguments, *keywords.values())
-    if numpy_numbers.makes_number(thing) or (numpy_numbers.is_function(thing) and all(is_of_numbers(machine, each) for each in told)):
+    if numpy_numbers.makes_number(thing) or (is_numpys and all(is_of_numbers(machine, each) for each in told)):
         return by_numpy(machine, thing, arguments, keywords)
     if has_python_method(type(thing), "__call__"):
         return call(machine, special(machine, function, "__call__"), arguments, keywords)

@@ -99,7 +99,6 @@ def are_served(machine: Machine) -> bool:
         machine.options.differentiates
         and machine.options.late
         and replace(TorchState.now(), grad_mode=machine.state_at_entry.grad_mode) == machine.state_at_entry
-        and not machine.checkpoints
     )
 
 

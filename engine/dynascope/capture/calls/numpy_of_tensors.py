@@ -3,6 +3,7 @@
     np.log(t)            torch.log of t.detach(): a tensor on memory of its own
     np.maximum(t, 1e-9)  the number in the type that NumPy weighs it by
     np.greater(t, 0)     uint8, as torch's `__array_wrap__` makes of bool
+    np.stack([t, u])     what joins arrays converts each by itself, and gives an array
 
 A tensor that requires grad, or lies on another device, NumPy refuses in words of torch's: Python runs the call.
 """
@@ -16,6 +17,7 @@ import torch
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.numpy_arrays import foreign, of_tensor, universal
 from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.numpy_numbers import IS_THERE, numpy
 from dynascope.capture.values import ConstantValue, ListValue, TensorValue, TupleValue, Value
 
 if TYPE_CHECKING:
@@ -29,6 +31,19 @@ def universal_of_tensors(machine: Machine, function: Any, arguments: Arguments, 
     if made.example.dtype is torch.bool:
         return apply_method(machine, torch.Tensor.to, [made, ConstantValue(torch.uint8)], {})
     return made
+
+
+def joins_tensors(machine: Machine, function: Any, arguments: Arguments) -> bool:
+    """Whether it is a function that makes one array of a list of tensors, as of arrays."""
+    if function not in JOINING or not arguments or machine.overriding.modes:
+        return False
+    given = machine.realize(arguments[0])
+    return isinstance(given, (ListValue, TupleValue)) and any(isinstance(machine.realize(item), TensorValue) for item in given.items)
+
+
+JOINING: frozenset[Any] = frozenset()
+if IS_THERE:
+    JOINING = frozenset((numpy.concatenate, numpy.stack, numpy.vstack, numpy.hstack, numpy.dstack, numpy.column_stack))
 
 
 def with_arrays(machine: Machine, value: Value) -> Value:
