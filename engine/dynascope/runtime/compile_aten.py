@@ -95,8 +95,9 @@ def compile_together(
     with ThreadPoolExecutor(len(graphs)) as threads:
         building = []
         for number, (graph, inputs) in enumerate(graphs):
-            is_of_pair = turned is not None and number < 2
-            together = _Together(graphs[1 - number][0], tuple(shared), partial(turned, number), told) if is_of_pair else None
+            together = None
+            if turned is not None and number < 2:  # the pair
+                together = _Together(graphs[1 - number][0], tuple(shared), partial(turned, number), told)
             finish = _begun(graph, inputs, options, clock, () if number else mutations, number > 0, is_read, together)
             building.append(threads.submit(finish))
         with clock("build"):
