@@ -74,15 +74,19 @@ def row(name: str, mask, score_mod, length: int, width: int) -> list[str]:
     return [f"{name}, {'x'.join(map(str, sizes))}", *ratios, peaks]
 
 
+COLUMNS = [
+    *("program, bfloat16", "forward, of torch.compile", "of eager", "with backward, of torch.compile", "of eager"),
+    "peak MB, ours / torch.compile / eager",
+]
+
+
 def main() -> None:
     rows = []
     for length, width in ((2048, 64), (2048, 128)):
         for name, (mask, score_mod) in programs(length).items():
             rows.append(row(name, mask, score_mod, length, width))
             print(" | ".join(rows[-1]), flush=True)
-    columns = ["program, bfloat16", "forward, of torch.compile", "of eager", "with backward, of torch.compile", "of eager"]
-    columns.append("peak MB, ours / torch.compile / eager")
-    write_section("flex_attention, a GPU", "PYTHONPATH=engine python bench/flex_attention.py", columns, rows)
+            write_section("flex_attention, a GPU", "PYTHONPATH=engine python bench/flex_attention.py", COLUMNS, rows)
 
 
 if __name__ == "__main__":

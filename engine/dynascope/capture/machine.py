@@ -157,7 +157,7 @@ class Machine:
         self.has_rows = False
         """Whether there are such rows now."""
         self.places_are_indices = False
-        """Whether a tensor of one place, as a subscript, indexes (`calls/flex_attention.py`); elsewhere torch reads the number for it."""
+        """Whether a tensor of one place, as a subscript, indexes (`calls/functions_of_scores.py`); elsewhere it is read as a number."""
         self.said_it_compiles = False
         """Whether the program asked, and went the way that is meant for compilers."""
         self.checkpoints: list[tuple[int, list[torch.fx.Node], list[tuple[CellValue, Value]], list[torch.fx.Node]]] = []

@@ -2,6 +2,7 @@
 
     flex_attention(q, k, v, block_mask=mask)             attention with the truth values of `mask.mask_mod` as its mask
     flex_attention(q, k, v, score_mod=f)                 softmax(f(q @ k.T * scale, b, h, i, j)) @ v
+    either, on a GPU                                     tiled_attention(q, k, v, ...), where what is done with a score is steps
 
 It is read where the program has imported it (`registry.IMPORTED_LATER`). A function that says how scores are changed, or which
 count, is followed for one score and mapped over all of them; a tensor that it takes an item of, at a place, is indexed. Which blocks of a
@@ -10,41 +11,25 @@ mask are left out, and hints for torch's own kernel, say nothing of the result. 
 
 from __future__ import annotations
 
-import functools
 import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import fx
 from torch.nn import functional as F
 from torch.nn.attention import flex_attention as of_torch
 
-from dynascope.autograd_functions.transforms import Mapped
 from dynascope.capture.calls import equivalents
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
-from dynascope.capture.calls.autograd_functions import meanwhile
+from dynascope.capture.calls.functions_of_scores import OF_ALL_SCORES, inside, mapped, over_all
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.calls.tensors import apply_function
+from dynascope.capture.calls.tiled_attention import in_tiles
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    ConstantValue,
-    ListValue,
-    TensorValue,
-    TupleValue,
-    Value,
-    boolean,
-)
-from dynascope.tiled_attention.functions import EVERYTHING, PLACES, SCORE, NotSteps, ScoreFunction, Scores, recorded
-from dynascope.tiled_attention.operators import tiled_attention
+from dynascope.capture.values import FALSE, TRUE, ConstantValue, TensorValue, Value, boolean
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
-aten = torch.ops.aten
 NAMES = ("query", "key", "value", "score_mod", "block_mask", "scale", "enable_gqa", "return_lse", "kernel_options", "return_aux")
 
 
@@ -94,17 +79,17 @@ def attended(query, key, value, score_mod, block_mask, scale):
         key, value = (each.expand(batch, *each.shape[1:]) for each in (key, value))
     places = [torch.arange(size, device=query.device) for size in (*query.shape[:3], key.size(2))]
     counted = None if block_mask is None else over_all(block_mask.mask_mod, ())(*places)
-    causal = score_mod is None and (counted is None or counts_up_to_the_row(counted))
-    if query.is_cuda and not causal:
+    is_causal = score_mod is None and counted is not None and counts_up_to_the_row(counted)
+    needs_scores = score_mod is not None or (counted is not None and not is_causal)
+    if query.is_cuda and needs_scores:
         anything = torch.zeros((), device=query.device).expand(*query.shape[:3], key.size(2))
         changed = None if score_mod is None else over_all(score_mod, (0,))(anything, *places)
         result = in_tiles(query, key, value, counted, changed, scale)
         if result is not None:
             return result
     if score_mod is None:
-        causal = causal and counted is not None
-        mask = None if counted is None or causal else said_once(counted)
-        result = F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=repeats > 1)
+        mask = said_once(counted) if needs_scores else None
+        result = F.scaled_dot_product_attention(query, key, value, mask, 0.0, is_causal, scale=scale, enable_gqa=repeats > 1)
     else:
         if repeats > 1:
             key, value = (each.repeat_interleave(repeats, 1) for each in (key, value))
@@ -160,132 +145,13 @@ def counts_up_to_the_row(counted, /):
 @meaning(counts_up_to_the_row)
 def says_causal(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     levels, called = mapped(machine, arguments[0])
-    if len(levels) != OF_A_MASK or called is None:
+    if len(levels) != OF_ALL_SCORES or called is None:
         return FALSE
     above, (column, *others) = inside(levels[-2])[0], inside(levels[-1])
     for each, given in zip(others, levels[-1].args[1:], strict=True):
         if given is above and (called.target, *called.args) in ((operator.ge, each, column), (operator.le, column, each)):
             return TRUE
     return FALSE
-
-
-def in_tiles(query, key, value, counted, changed, scale, /):
-    """Attention that never makes all scores, where each is changed and counted by operations on one; None where they are not."""
-
-
-@meaning(in_tiles)
-def made_in_tiles(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    query, key, value, counted, changed, scale = map(machine.realize, arguments)
-    lengths = query.example.size(3), value.example.size(3)
-    if query.example.dtype not in IN_TILES or not isinstance(scale, ConstantValue) or not all(type(each) is int for each in lengths):
-        return NONE
-    if max(lengths) > LONGEST:
-        return NONE
-    tables: list[TensorValue] = []
-    try:
-        mask = EVERYTHING if is_none(counted) else steps_of(machine, counted, tables)
-        change = None if is_none(changed) else steps_of(machine, changed, tables)
-    except NotSteps:
-        return NONE
-    machine.graph.leave_out([node for each in (counted, changed) if not is_none(each) for node in (each.node, each.node.args[0])])
-    told = [ConstantValue(Scores(mask, change).text()), ConstantValue(float(scale.value))]
-    return apply_function(machine, tiled_attention, [query, key, value, ListValue(tables), *told], {})
-
-
-IN_TILES = (torch.float16, torch.bfloat16, torch.float32)
-LONGEST = 256
-"""Elements of a row that a tile can have."""
-
-
-def steps_of(machine: Machine, value: TensorValue, tables: list[TensorValue]) -> ScoreFunction:
-    """What is mapped over all scores, as steps; what it takes items of comes to `tables`. Raises NotSteps."""
-    levels, _ = mapped(machine, value)
-    if len(levels) != OF_A_MASK:
-        raise NotSteps("it is not mapped over all scores")
-    innermost = levels[-1].target
-    named, read = [], []
-    for number in range(len(inside(levels[-1]))):
-        given = origin(levels, number)
-        named.append(given if isinstance(given, str) else None)
-        if isinstance(given, fx.Node):
-            read.append(table_of(given))
-    examples = [each.example for each in read]
-    changes = innermost.inputs == len((SCORE, PLACES[-1]))
-
-    def for_one(*given):
-        return innermost.forward.forward(*given)[0]
-
-    function = machine.in_plain_mode(lambda: recorded(for_one, named, examples, changes))
-    first = len(tables)
-    tables += read
-    return function.with_tables_from(first)
-
-
-def table_of(node: fx.Node) -> TensorValue:
-    example = node.meta.get("example_value")
-    if not isinstance(example, torch.Tensor) or example.requires_grad:
-        raise NotSteps("it reads what is no tensor, or what needs a gradient")
-    return TensorValue(node, example, node.meta["device"])
-
-
-def origin(levels: list[fx.Node], number: int) -> str | fx.Node:
-    """What the innermost function is given there: a place, the score, or what is outside of all."""
-    for depth in reversed(range(len(levels))):
-        inputs = levels[depth].target.inputs
-        if number < inputs:
-            if number == inputs - 1:
-                return PLACES[depth]
-            if depth == len(levels) - 1:
-                return SCORE
-            raise NotSteps("it reads several scores")
-        node = levels[depth].args[number]
-        if depth == 0:
-            return node
-        number = inside(levels[depth - 1]).index(node)
-    raise AssertionError("the first level is outside")
-
-
-OF_A_MASK = len(PLACES)
-
-
-def mapped(machine: Machine, value: Value) -> tuple[list[fx.Node], fx.Node | None]:
-    """The nodes that map over batches, heads, rows and columns, each in the graph of the one before, and what the last calls, if it is one
-    operator."""
-    node = machine.realize(value).node
-    levels, called = [], node.args[0] if node.target is operator.getitem else None
-    while called is not None and isinstance(called.target, Mapped):
-        levels.append(called)
-        called = only_call(called.target.forward.graph)
-    return levels, called
-
-
-def inside(level: fx.Node) -> list[fx.Node]:
-    """What its function is given: one of what it maps over comes first."""
-    return level.target.forward.graph.find_nodes(op="placeholder")
-
-
-def only_call(graph: fx.Graph) -> fx.Node | None:
-    calls = [node for node in graph.nodes if node.op not in ("placeholder", "output") and node.target is not operator.getitem]
-    return calls[0] if len(calls) == 1 else None
-
-
-def over_all(function, scores):
-    """For each batch, head, row and column, as `scores` are mapped before them."""
-    for_all = functools.partial(at_places, function)
-    for dims in ((None, None, None, 0), (None, None, 0, None), (None, 0, None, None), (0, None, None, None)):  # the last is outside
-        for_all = torch.vmap(for_all, in_dims=(*scores, *dims))
-    return for_all
-
-
-def at_places(function, /, *given):
-    """Inside, a tensor's item at a place is taken as its index says."""
-    return function(*given)
-
-
-@meaning(at_places)
-def call_at_places(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    with meanwhile(machine, functools.partial(setattr, machine, "places_are_indices"), machine.places_are_indices, True):
-        return machine.call_now(arguments[0], arguments[1:])
 
 
 def refuse_lengths():
@@ -295,22 +161,3 @@ def refuse_lengths():
 @meaning(refuse_lengths)
 def say_lengths(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     raise left_to_torch("its mask was made for other lengths")
-
-
-def indexed(machine: Machine, table: TensorValue, key: Value) -> Value | None:
-    """`table[h, i - j]` where the places are tensors or numbers; None for other subscripts."""
-    key = machine.realize(key)
-    places = [machine.realize(item) for item in key.items] if isinstance(key, TupleValue) else [key]
-    if not places or not all(isinstance(each, TensorValue) or is_number(each) for each in places):
-        return None
-    tensors = [each if isinstance(each, TensorValue) else number_at(machine, table, each) for each in places]
-    return apply_function(machine, aten.index.Tensor, [table, ListValue(tensors)], {})
-
-
-def is_number(value: Value) -> bool:
-    return isinstance(value, ConstantValue) and type(value.value) is int
-
-
-def number_at(machine: Machine, table: TensorValue, number: Value) -> Value:
-    told = {"dtype": ConstantValue(torch.int64), "device": ConstantValue(table.device)}
-    return apply_function(machine, torch.full, [TupleValue(()), number], told)

@@ -66,7 +66,7 @@ def get(machine: Machine, container: Value, key: Value) -> Any:
         from dynascope.capture.calls.tensors import apply_function
 
         if machine.places_are_indices:
-            from dynascope.capture.calls.flex_attention import indexed
+            from dynascope.capture.calls.functions_of_scores import indexed
 
             if (found := indexed(machine, container, key)) is not None:
                 return found
