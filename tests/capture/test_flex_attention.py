@@ -194,9 +194,46 @@ def test_what_is_left_to_torch():
         dynascope.compile(lambda: flex_attention(q, k, v, block_mask=mask))()
     with pytest.raises(ValueError):
         dynascope.compile(lambda: flex_attention(q, k[:, :2], v[:, :2]))()
-    found, statistics = dynascope.compile(lambda: flex_attention(q, k, v, return_aux=AuxRequest(lse=True)))()
-    expected, others = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
-    torch.testing.assert_close((found, statistics.lse), (expected, others.lse))
+    found = dynascope.compile(lambda: flex_attention(q, k, v, return_lse=True))()
+    torch.testing.assert_close(found, flex_attention(q, k, v, return_lse=True))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("wanted", [AuxRequest(), AuxRequest(lse=True)], ids=str)
+@pytest.mark.parametrize("case", ["plain", "causal", "rows without columns", "sloped"])
+def test_statistics_beside_it(case, wanted, device):
+    options = dict(CASES[case])
+    mask = mask_of(options.pop("mask"), device) if "mask" in options else None
+
+    def function(q, k, v):
+        return flex_attention(q, k, v, block_mask=mask, return_aux=wanted, **options)
+
+    operands = list(given(device))
+    (found, statistics), (expected, others) = dynascope.compile(function, fullgraph=True)(*operands), function(*operands)
+    assert type(statistics) is type(others)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert statistics.max_scores is None and (statistics.lse is None) == (others.lse is None)
+    if wanted.lse:
+        torch.testing.assert_close(statistics.lse, others.lse, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_through_the_logarithms(device):
+    """As of attention with a sink: a weight that goes nowhere."""
+    compiled = dynascope.compile(
+        lambda q, k, v: flex_attention(q, k, v, score_mod=softly_capped, return_aux=AuxRequest(lse=True)), fullgraph=True
+    )
+
+    def formula(q, k, v):
+        scores = torch.tanh(q @ k.transpose(-2, -1) / 8**0.5 / 20) * 20
+        return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+    gradients = []
+    for call in (lambda *each: (lambda made: (made[0], made[1].lse))(compiled(*each)), formula):
+        operands = [each.requires_grad_() for each in given(device)]
+        result, logarithms = call(*operands)
+        gradients.append(torch.autograd.grad((result * torch.sigmoid(logarithms)[..., None]).sum(), operands))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
 def test_a_mask_of_blocks_made_inside():

@@ -79,7 +79,7 @@ def test_all_scores_in_memory_and_the_formula(mask, change):
         made = made.masked_fill(~MASKS[mask][0](*places, *MASKS[mask][1:]), -torch.inf)
     expected = torch._safe_softmax(made, -1) @ value.repeat_interleave(2, 1)
     given = [each.detach().float().requires_grad_() for each in (query, key, value)]
-    found = tiled_attention(*given, tables, scores.text(), 0.3)
+    found, ends = tiled_attention(*given, tables, scores.text(), 0.3)
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
     gradients = torch.autograd.grad(found.square().sum(), given, create_graph=True)
     wanted = torch.autograd.grad(expected.square().sum(), (query, key, value), create_graph=True)
@@ -100,10 +100,10 @@ def test_kernels(mask, change, shape, dtype):
     exact = [each.float() for each in given]
     expected, logarithms = FORWARD(*exact, tables, *told)
     tangent = torch.randn(expected.shape, generator=torch.Generator().manual_seed(2)).to(dtype)
-    wanted = [expected, *BACKWARD(tangent.float(), *exact, tables, expected, logarithms, *told)]
+    wanted = [expected, *BACKWARD(tangent.float(), None, *exact, tables, expected, logarithms, *told)]
     there, tables = [each.cuda() for each in given], [each.cuda() for each in tables]
     result, logarithms = FORWARD(*there, tables, *told)
-    found = [result, *BACKWARD(tangent.cuda(), *there, tables, result, logarithms, *told)]
+    found = [result, *BACKWARD(tangent.cuda(), None, *there, tables, result, logarithms, *told)]
     least = 1e-5 if dtype is torch.float32 else 2e-2
     for each, right in zip(found, wanted, strict=True):
         assert (each.cpu().float() - right).abs().max() <= least * right.abs().max() + 1e-5

@@ -31,6 +31,7 @@ MASKS = {
     "a window or the first": (lambda b, h, i, j: ((i - j).abs() < 3) | (j == 0), ()),
     "of a document": (lambda b, h, i, j, documents: take(documents, [i]) == take(documents, [j]), (torch.tensor([0, 0, 1, 1, 2, 2]),)),
     "not of a head": (lambda b, h, i, j: torch.logical_not(h == 1) & (i * 6 + j < 20), ()),
+    "of a number": (lambda b, h, i, j, window: i - j < window, (torch.tensor(3),)),
     "of a float": (lambda b, h, i, j, slopes: take(slopes, [h]) * i > j / 2, (SLOPES,)),
 }
 SIZES = (2, 3, 6, 6)

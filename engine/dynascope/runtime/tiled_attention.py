@@ -25,7 +25,7 @@ from dynascope.codegen.triton.attention import (
 from dynascope.dataclass import dataclass
 from dynascope.runtime.cuda_launch import make_launcher
 from dynascope.tiled_attention.functions import scores_of
-from dynascope.tiled_attention.operators import LIBRARY, gradient_of, shaped
+from dynascope.tiled_attention.operators import LIBRARY, backward_by_formula, gradient_of, shaped
 
 MULTIPLE = 16
 """Numbers that are multiples of it let a kernel read wide."""
@@ -33,7 +33,7 @@ MULTIPLE = 16
 Geometry = tuple[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]], ...]
 """Of tensors, by name in `FORWARD` or `BACKWARD` and then of the tables: types, sizes and strides."""
 
-FORWARD = ("query", "key", "value", "result", "logsumexp")
+FORWARD = ("query", "key", "value", "result", "ends")
 BACKWARD = (*FORWARD, "tangent", "query_gradient", "key_gradient", "value_gradient", "shared")
 
 
@@ -128,28 +128,31 @@ def _tile(dtype: torch.dtype, longest: int, is_backward: bool) -> tuple[int, int
 def _forward(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, tables: list[torch.Tensor], scores: str, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    result, logsumexp = shaped(query, value)
+    result, ends = shaped(query, value)
     if result.numel():
-        _run(scores, scale, (*map(_in_rows, (query, key, value)), result, logsumexp), tables)
-    return result, logsumexp
+        _run(scores, scale, (*map(_in_rows, (query, key, value)), result, ends), tables)
+    return result, ends
 
 
 def _backward(
     tangent: torch.Tensor,
+    of_ends: torch.Tensor | None,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     tables: list[torch.Tensor],
     result: torch.Tensor,
-    logsumexp: torch.Tensor,
+    ends: torch.Tensor,
     scores: str,
     scale: float,
 ) -> tuple[torch.Tensor, ...]:
+    if of_ends is not None:  # its kernels differentiate the result alone
+        return backward_by_formula(tangent, of_ends, query, key, value, tables, result, ends, scores, scale)
     gradients = tuple(map(gradient_of, (query, key, value)))
     if not result.numel():
         return tuple(each.zero_() for each in gradients)
     operands = map(_in_rows, (query, key, value))
-    _run(scores, scale, (*operands, result, logsumexp, _in_rows(tangent), *gradients, torch.empty_like(logsumexp)), tables)
+    _run(scores, scale, (*operands, result, ends, _in_rows(tangent), *gradients, torch.empty_like(ends)), tables)
     return gradients
 
 

@@ -1,15 +1,17 @@
 """Attention in tiles as one operator, and its gradients as another, which a graph calls.
 
-    result = tiled_attention(query, key, value, tables, scores, scale)
+    result, ends = tiled_attention(query, key, value, tables, scores, scale)
 
     query [batch, heads, rows, inner], key [batch, groups, columns, inner], value [batch, groups, columns, width], `groups` dividing
-    `heads`; `tables` what the functions in `scores` (`functions.Scores`, as text) take items of. The result is like the query, of `width`.
+    `heads`; `tables` what the functions in `scores` (`functions.Scores`, as text) take items of. The result is like the query, of
+    `width`; `ends` are the logarithms to base two of the sums of exponentials of each row's scores, infinite where none counts.
 
 A device that has a kernel for it registers one (`runtime/tiled_attention.py`); anywhere else all scores are made.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -22,8 +24,8 @@ LIBRARY.define(
     "tiled_attention(Tensor query, Tensor key, Tensor value, Tensor[] tables, str scores, float scale) -> (Tensor, Tensor)"
 )
 LIBRARY.define(
-    "tiled_attention_backward(Tensor tangent, Tensor query, Tensor key, Tensor value, Tensor[] tables, Tensor result,"
-    " Tensor logsumexp, str scores, float scale) -> (Tensor, Tensor, Tensor)"
+    "tiled_attention_backward(Tensor tangent, Tensor? of_ends, Tensor query, Tensor key, Tensor value, Tensor[] tables, Tensor result,"
+    " Tensor ends, str scores, float scale) -> (Tensor, Tensor, Tensor)"
 )
 FORWARD = torch.ops.dynascope.tiled_attention.default
 BACKWARD = torch.ops.dynascope.tiled_attention_backward.default
@@ -37,29 +39,30 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
         query, key, value, tables, *ctx.told = inputs
-        result, logsumexp = output
-        ctx.mark_non_differentiable(logsumexp)
-        ctx.save_for_backward(query, key, value, result, logsumexp, *tables)
+        ctx.save_for_backward(query, key, value, *output, *tables)
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, tangent: torch.Tensor, _: Any) -> tuple[Any, ...]:
-        query, key, value, result, logsumexp, *tables = ctx.saved_tensors
+    def backward(ctx: Any, tangent: torch.Tensor | None, of_ends: torch.Tensor | None) -> tuple[Any, ...]:
+        query, key, value, result, ends, *tables = ctx.saved_tensors
+        if tangent is None:
+            tangent = torch.zeros_like(result)
         if torch.is_grad_enabled():  # they are differentiated again: the formula's can be
-            return *gradients_of_formula(tangent, (query, key, value), tables, *ctx.told, create_graph=True), None, None, None
-        gradients = BACKWARD(tangent, query, key, value, tables, result, logsumexp, *ctx.told)
+            gradients = gradients_of_formula((tangent, of_ends), (query, key, value), tables, *ctx.told, create_graph=True)
+        else:
+            gradients = BACKWARD(tangent, of_ends, query, key, value, tables, result, ends, *ctx.told)
         return *gradients, None, None, None
 
 
 def tiled_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, tables: list[torch.Tensor], scores: str, scale: float
-) -> torch.Tensor:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """What a graph calls. Tables get no gradients."""
-    result, _ = _Attention.apply(query, key, value, tables, scores, scale)
-    return result
+    return _Attention.apply(query, key, value, tables, scores, scale)
 
 
 def shaped(query: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result, whose dimensions lie in the order of the query's, a row's elements beside one another, and the logarithms of sums."""
+    """The result, whose dimensions lie in the order of the query's, a row's elements beside one another, and the ends."""
     order = [*sorted(range(3), key=query.stride, reverse=True), 3]
     sizes = [*query.shape[:3], value.size(3)]
     result = query.new_empty([sizes[each] for each in order]).permute([order.index(each) for each in range(4)])
@@ -69,11 +72,19 @@ def shaped(query: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torc
 def _forward(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, tables: list[torch.Tensor], scores: str, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    result, logsumexp = shaped(query, value)
-    changed, weights = _weights(query, key, tables, scores_of(scores), scale)
-    repeats = query.size(1) // key.size(1)
-    result.copy_(weights.to(query.dtype) @ value.repeat_interleave(repeats, 1))
-    return result, logsumexp.copy_(changed.logsumexp(-1))
+    made, ends = _by_formula(query, key, value, tables, scores_of(scores), scale)
+    result, _ = shaped(query, value)
+    return result.copy_(made), ends
+
+
+def _by_formula(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, tables: list[torch.Tensor], scores: Scores, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    changed, weights = _weights(query, key, tables, scores, scale)
+    made = weights.to(query.dtype) @ value.repeat_interleave(query.size(1) // key.size(1), 1)
+    counts = (changed != float("-inf")).any(-1)
+    ends = changed.logsumexp(-1) / math.log(2)
+    return made, torch.where(counts, ends, float("inf"))
 
 
 def _weights(
@@ -94,36 +105,38 @@ def _weights(
     return made, torch._safe_softmax(made, -1)
 
 
-def _backward(
+def backward_by_formula(
     tangent: torch.Tensor,
+    of_ends: torch.Tensor | None,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     tables: list[torch.Tensor],
     result: torch.Tensor,
-    logsumexp: torch.Tensor,
+    ends: torch.Tensor,
     scores: str,
     scale: float,
 ) -> tuple[torch.Tensor, ...]:
-    operands = tuple(each.detach().requires_grad_() for each in (query, key, value))
-    gradients = gradients_of_formula(tangent, operands, tables, scores, scale)
+    gradients = gradients_of_formula((tangent, of_ends), (query, key, value), tables, scores, scale)
     return tuple(each.contiguous() for each in gradients)
 
 
 def gradients_of_formula(
-    tangent: torch.Tensor,
+    tangents: tuple[torch.Tensor, torch.Tensor | None],
     operands: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     tables: list[torch.Tensor],
     scores: str,
     scale: float,
     create_graph: bool = False,
 ) -> tuple[torch.Tensor, ...]:
-    query, key, value = operands
+    """With all scores in memory. The second tangent is that of the ends, if they are differentiated."""
     with torch.enable_grad():
-        _, weights = _weights(query, key, tables, scores_of(scores), scale)
-        made = weights.to(query.dtype) @ value.repeat_interleave(query.size(1) // key.size(1), 1)
+        if not create_graph:
+            operands = tuple(each.detach().requires_grad_() for each in operands)  # type: ignore[assignment]
+        results = _by_formula(*operands, tables, scores_of(scores), scale)
+    given = [(result, tangent) for result, tangent in zip(results, tangents, strict=True) if tangent is not None]
     wanted = [each for each in operands if each.requires_grad]
-    found = iter(torch.autograd.grad(made, wanted, tangent, create_graph=create_graph))
+    found = iter(torch.autograd.grad([each for each, _ in given], wanted, [each for _, each in given], create_graph=create_graph))
     return tuple(next(found) if each.requires_grad else torch.zeros_like(each) for each in operands)
 
 
@@ -134,7 +147,7 @@ def _forward_meta(
 
 
 def _backward_meta(
-    tangent: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any
+    tangent: torch.Tensor, of_ends: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any
 ) -> tuple[torch.Tensor, ...]:
     return tuple(gradient_of(each) for each in (query, key, value))
 
@@ -145,5 +158,5 @@ def gradient_of(operand: torch.Tensor) -> torch.Tensor:
 
 LIBRARY.impl("tiled_attention", _forward, "CompositeExplicitAutograd")
 LIBRARY.impl("tiled_attention", _forward_meta, "Meta")
-LIBRARY.impl("tiled_attention_backward", _backward, "CompositeExplicitAutograd")
+LIBRARY.impl("tiled_attention_backward", backward_by_formula, "CompositeExplicitAutograd")
 LIBRARY.impl("tiled_attention_backward", _backward_meta, "Meta")

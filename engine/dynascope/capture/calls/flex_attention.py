@@ -6,11 +6,12 @@
 
 It is read where the program has imported it (`registry.IMPORTED_LATER`). A function that says how scores are changed, or which
 count, is followed for one score and mapped over all of them; a tensor that it takes an item of, at a place, is indexed. Which blocks of a
-mask are left out, and hints for torch's own kernel, say nothing of the result. Statistics beside it are left to torch, and what it refuses.
+mask are left out, and hints for torch's own kernel, say nothing of the result. What torch refuses, or warns of, is left to it.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +42,15 @@ def flex_attention(machine: Machine, arguments: Arguments, keywords: Keywords) -
         raise left_to_torch("its operands are no tensors of four dimensions")
     if len({(each.example.dtype, each.device) for each in operands}) > 1 or not query.example.is_floating_point():
         raise left_to_torch("its operands are of several types or devices")
-    if not is_none(given["return_aux"]) or is_true(given["return_lse"]):
-        raise left_to_torch("it is asked for statistics too")
+    if is_true(given["return_lse"]):
+        raise left_to_torch("it is asked for statistics in a way that it warns of")
     heads, groups = query.example.size(1), key.example.size(1)
     if heads % groups or value.example.size(1) != groups or (heads != groups and not is_true(given["enable_gqa"])):
         raise left_to_torch("its heads do not fit")
     batches = {key.example.size(0), value.example.size(0)}
     if batches != {query.example.size(0)} and (batches != {1} or is_none(given["block_mask"])):
         raise left_to_torch("its batches do not fit")
-    changed = [query, key, value, given["score_mod"], given["block_mask"], given["scale"]]
+    changed = [query, key, value, *(given[name] for name in NAMES[3:6]), given["return_aux"]]
     return equivalents.enter(machine, attended, changed)
 
 
@@ -61,7 +62,7 @@ def left_to_torch(why: str) -> Break:
     return Break(ForeignCall("flex_attention", why))
 
 
-def attended(query, key, value, score_mod, block_mask, scale):
+def attended(query, key, value, score_mod, block_mask, scale, wanted):
     """The result lies in the order of the query's dimensions, a row's elements beside one another. Autocast converts what is given, and
     nothing inside."""
     device = query.device.type
@@ -69,9 +70,11 @@ def attended(query, key, value, score_mod, block_mask, scale):
         if query.dtype is not torch.float64:
             query, key, value = (each.to(torch.get_autocast_dtype(device)) for each in (query, key, value))
         with torch.autocast(device, enabled=False):
-            return attended(query, key, value, score_mod, block_mask, scale)
+            return attended(query, key, value, score_mod, block_mask, scale, wanted)
     if block_mask is not None and tuple(block_mask.shape[-2:]) != (query.size(-2), key.size(-2)):
-        refuse_lengths()
+        refuse("its mask was made for other lengths")
+    if wanted is not None and wanted.max_scores:
+        refuse("it is asked for the highest scores")
     if scale is None:
         scale = query.size(-1) ** -0.5
     batch, repeats = query.size(0), query.size(1) // key.size(1)
@@ -80,14 +83,17 @@ def attended(query, key, value, score_mod, block_mask, scale):
     places = [torch.arange(size, device=query.device) for size in (*query.shape[:3], key.size(2))]
     counted = None if block_mask is None else over_all(block_mask.mask_mod, ())(*places)
     is_causal = score_mod is None and counted is not None and counts_up_to_the_row(counted)
-    needs_scores = score_mod is not None or (counted is not None and not is_causal)
+    needs_scores = score_mod is not None or wanted is not None or (counted is not None and not is_causal)
+    logarithms = None
     if query.is_cuda and needs_scores:
         anything = torch.zeros((), device=query.device).expand(*query.shape[:3], key.size(2))
         changed = None if score_mod is None else over_all(score_mod, (0,))(anything, *places)
-        result = in_tiles(query, key, value, counted, changed, scale)
-        if result is not None:
-            return result
-    if score_mod is None:
+        made = in_tiles(query, key, value, counted, changed, scale)
+        if made is not None:
+            result, ends = made
+            logarithms = torch.where(ends == float("inf"), -float("inf"), ends * math.log(2))
+            return with_statistics(result, logarithms, wanted)
+    if score_mod is None and wanted is None:
         mask = said_once(counted) if needs_scores else None
         result = F.scaled_dot_product_attention(query, key, value, mask, 0.0, is_causal, scale=scale, enable_gqa=repeats > 1)
     else:
@@ -95,12 +101,22 @@ def attended(query, key, value, score_mod, block_mask, scale):
             key, value = (each.repeat_interleave(repeats, 1) for each in (key, value))
         wide = torch.float64 if query.dtype is torch.float64 else torch.float32
         scores = query.to(wide) @ key.to(wide).transpose(-2, -1) * scale
-        scores = over_all(score_mod, (0,))(scores, *places)
+        if score_mod is not None:
+            scores = over_all(score_mod, (0,))(scores, *places)
         if counted is not None:
             scores = torch.where(counted, scores, float("-inf"))
         result = torch._safe_softmax(scores, -1).to(query.dtype) @ value
+        if wanted is not None and wanted.lse:
+            logarithms = torch.where((scores == -float("inf")).all(-1), -float("inf"), scores.logsumexp(-1))
     order = [*sorted(range(3), key=query.stride, reverse=True), 3]
-    return result.permute(order).contiguous().permute([order.index(dimension) for dimension in range(4)])
+    result = result.permute(order).contiguous().permute([order.index(dimension) for dimension in range(4)])
+    return with_statistics(result, logarithms, wanted)
+
+
+def with_statistics(result, logarithms, wanted):
+    if wanted is None:
+        return result
+    return result, of_torch.AuxOutput(lse=logarithms if wanted.lse and result.numel() > 0 else None)
 
 
 @meaning(of_torch.create_mask)
@@ -154,10 +170,10 @@ def says_causal(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
     return FALSE
 
 
-def refuse_lengths():
-    """Torch says what is wrong with a mask that was made for other lengths."""
+def refuse(why, /):
+    """Torch says what is wrong, or does what is not done here."""
 
 
-@meaning(refuse_lengths)
-def say_lengths(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    raise left_to_torch("its mask was made for other lengths")
+@meaning(refuse)
+def refused(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    raise left_to_torch(machine.object_of(arguments[0]))

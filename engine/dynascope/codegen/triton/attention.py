@@ -2,11 +2,12 @@
 
     blocks      which tiles a mask leaves out, counts in part, counts whole
     lists       of each row of tiles the columns that count, and of each column the rows
-    forward     result and logarithms of sums, with a running maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax")
+    forward     result and ends (`tiled_attention.operators`), with a running maximum (Milakov and Gimelshein, "Online normalizer
+                calculation for softmax")
     rows        the query's gradient, and of each row what its weights' gradients have in common
     columns     the gradients of key and value, of all heads that share them
 
-The backward kernels make the weights again from the logarithms (Dao et al., "FlashAttention"). Logarithms are of base two inside.
+The backward kernels make the weights again from the ends (Dao et al., "FlashAttention").
 """
 
 from __future__ import annotations
@@ -270,7 +271,7 @@ def lists_kernel(form: AttentionForm, lines: int, aligned: frozenset[str], most:
 
 
 def forward_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> TritonKernel:
-    pointers = {**_elements(form, "query", "key", "value", "result"), "logsumexp": "*fp32", "of_rows": "*i32"}
+    pointers = {**_elements(form, "query", "key", "value", "result"), "ends": "*fp32", "of_rows": "*i32"}
     kernel = _Kernel(form, "attention_forward", pointers, (*_COUNTS, *_strides("query", "key", "value", "result")))
     write = kernel.write
     _write_row_program(kernel, checks=True)
@@ -299,8 +300,8 @@ def forward_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
     write("total_or_one = tl.where(total == 0, 1.0, total)")
     write("made = made / total_or_one[:, None]")
     write(_store(form, "result", "made", "head", "rows_at", form.width, "row_count"))
-    write('ends = tl.where(total == 0, float("inf"), most + tl.log2(total_or_one))')
-    write(f"tl.store({_of_row('logsumexp')}, ends, mask=row < row_count)")
+    write('row_ends = tl.where(total == 0, float("inf"), most + tl.log2(total_or_one))')
+    write(f"tl.store({_of_row('ends')}, row_ends, mask=row < row_count)")
     return kernel.finished(programs, aligned, form.stages)
 
 
@@ -308,7 +309,7 @@ def rows_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> 
     """`shared` is, of each row, the sum of what its weights and their gradients make: all of these are that much less."""
     pointers = {
         **_elements(form, "query", "key", "value", "result", "tangent", "query_gradient"),
-        **dict.fromkeys(("logsumexp", "shared"), "*fp32"),
+        **dict.fromkeys(("ends", "shared"), "*fp32"),
         "of_rows": "*i32",
     }
     strided = _strides("query", "key", "value", "result", "tangent", "query_gradient")
@@ -320,7 +321,7 @@ def rows_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> 
     write(f"results = {_load(form, 'result', 'head', 'rows_at', form.width, 'row_count')}")
     write("of_all = tl.sum(results.to(tl.float32) * tangents.to(tl.float32), 1)")
     write(f"tl.store({_of_row('shared')}, of_all, mask=row < row_count)")
-    write(f'ends = tl.load({_of_row("logsumexp")}, mask=row < row_count, other=float("inf"))')
+    write(f'row_ends = tl.load({_of_row("ends")}, mask=row < row_count, other=float("inf"))')
     write(f"made = tl.zeros([{form.rows}, {padded(form.inner)}], tl.float32)")
 
     def step(is_partial: bool) -> None:
@@ -330,7 +331,7 @@ def rows_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> 
         write(f"values = {_load(form, 'value', 'group', 'columns_down', form.width, count)}")
         write(f"scores = {_dot(form, 'queries', 'tl.trans(keys)')}")
         _write_changed(kernel, is_partial, is_slope_wanted=True)
-        write("weights = tl.exp2(changed - ends[:, None])")
+        write("weights = tl.exp2(changed - row_ends[:, None])")
         write(f"of_weights = {_dot(form, 'tangents', 'tl.trans(values)')} - of_all[:, None]")
         _write_score_gradients(kernel, is_partial)
         write(f"made = {_dot(form, f'of_scores.to({TEXT[form.dtype]})', 'keys', 'made')}")
@@ -344,7 +345,7 @@ def rows_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> 
 def columns_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> TritonKernel:
     pointers = {
         **_elements(form, "query", "key", "value", "tangent", "key_gradient", "value_gradient"),
-        **dict.fromkeys(("logsumexp", "shared"), "*fp32"),
+        **dict.fromkeys(("ends", "shared"), "*fp32"),
         "of_columns": "*i32",
     }
     strided = _strides("query", "key", "value", "tangent", "key_gradient", "value_gradient")
@@ -369,11 +370,11 @@ def columns_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
         write("row_at = tl.minimum(row, row_count - 1).to(tl.int32)[None, :]")
         write(f"queries = {_load(form, 'query', 'head', 'rows_down', form.inner, 'row_count')}")
         write(f"tangents = {_load(form, 'tangent', 'head', 'rows_down', form.width, 'row_count')}")
-        write(f'ends = tl.load({_of_row("logsumexp")}, mask=row < row_count, other=float("inf"))')
+        write(f'row_ends = tl.load({_of_row("ends")}, mask=row < row_count, other=float("inf"))')
         write(f"of_all = tl.load({_of_row('shared')}, mask=row < row_count, other=0.0)")
         write(f"scores = {_dot(form, 'keys', 'tl.trans(queries)')}")
         _write_changed(kernel, is_partial, is_slope_wanted=True)
-        write("weights = tl.exp2(changed - ends[None, :])")
+        write("weights = tl.exp2(changed - row_ends[None, :])")
         write(f"of_values = {_dot(form, f'weights.to({narrow})', 'tangents', 'of_values')}")
         write(f"of_weights = {_dot(form, 'values', 'tl.trans(tangents)')} - of_all[None, :]")
         _write_score_gradients(kernel, is_partial)
