@@ -23,6 +23,7 @@ CHANGES = {
     "hidden": (lambda s, b, h, i, j: torch.where(i >= j, s * s, -float("inf")), ()),
     "in a range": (lambda s, b, h, i, j: s.clamp(-1, 1).relu() + torch.sigmoid(s), ()),
     "by rows that are even": (lambda s, b, h, i, j: torch.where(i % 2 == 0, s, s / (j + 1)), ()),
+    "by squares": (lambda s, b, h, i, j: s - (i - j) ** 2 / 8, ()),
     "whatever it was": (lambda s, b, h, i, j: (i - j).abs().float().log1p(), ()),
     "of half": (lambda s, b, h, i, j, slopes: s + take(slopes, [h]), (SLOPES.half(),)),
 }
@@ -80,6 +81,7 @@ REFUSED = {
     "a sum": (lambda s, b, h, i, j, table: s + table.sum(), (TABLE,)),
     "a row": (lambda s, b, h, i, j, table: s + take(table, [h]).sum(), (TABLE,)),
     "a place by the score": (lambda s, b, h, i, j, table: take(table, [h, s.long()]), (TABLE,)),
+    "a cube of places": (lambda s, b, h, i, j: s - (i - j) ** 3, ()),
     "another type": (lambda s, b, h, i, j: s.double(), ()),
     "a program's operator": (lambda s, b, h, i, j: torch.special.gammaln(s), ()),
 }

@@ -6,7 +6,9 @@ A plan is made for each form of scores, sizes and strides; its kernels' machine 
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -22,10 +24,18 @@ from dynascope.codegen.triton.attention import (
     padded,
     rows_kernel,
 )
+from dynascope.codegen.triton.operations import UnknownOperation
 from dynascope.dataclass import dataclass
+from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_launch import make_launcher
 from dynascope.tiled_attention.functions import scores_of
-from dynascope.tiled_attention.operators import LIBRARY, backward_by_formula, gradient_of, shaped
+from dynascope.tiled_attention.operators import (
+    LIBRARY,
+    backward_by_formula,
+    forward_by_formula,
+    gradient_of,
+    shaped,
+)
 
 MULTIPLE = 16
 """Numbers that are multiples of it let a kernel read wide."""
@@ -53,15 +63,30 @@ class _Plan:
         self.launch(*tensors, codes, of_rows, of_columns, *self.numbers)
 
 
-def _run(scores: str, scale: float, tensors: Sequence[torch.Tensor], tables: Sequence[torch.Tensor]) -> None:
-    """Tensors that lie at odd addresses get kernels of their own, as everywhere (`cuda_launch`)."""
+def _is_run(scores: str, scale: float, tensors: Sequence[torch.Tensor], tables: Sequence[torch.Tensor]) -> bool:
+    """Whether kernels wrote the results: not where there is nothing to write, or this device has no kernels for it, which is said. Tensors
+    that lie at odd addresses get kernels of their own, as everywhere (`cuda_launch`)."""
+    if not all(each.numel() for each in tensors):
+        return False
     geometry = tuple((each.dtype, each.shape, each.stride()) for each in (*tensors, *tables))
     is_rounded = torch.backends.cuda.matmul.allow_tf32
-    _plan(scores, scale, geometry, len(tables), is_rounded, tensors[0].device).run((*tensors, *tables))
+    plan = _plan(scores, scale, geometry, len(tables), is_rounded, tensors[0].device)
+    if plan is not None:
+        plan.run((*tensors, *tables))
+    return plan is not None
 
 
 @functools.lru_cache(1024)
-def _plan(scores: str, scale: float, geometry: Geometry, table_count: int, is_rounded: bool, device: torch.device) -> _Plan:
+def _plan(*told: Any) -> _Plan | None:
+    try:
+        return _planned(*told)
+    except (ToolchainError, UnknownOperation) as error:
+        reason = str(error).partition("\n")[0]
+        warnings.warn(f"dynascope: attention makes all scores in memory: its kernels could not be built ({reason})", stacklevel=2)
+        return None
+
+
+def _planned(scores: str, scale: float, geometry: Geometry, table_count: int, is_rounded: bool, device: torch.device) -> _Plan:
     of_tensors, of_tables = geometry[: len(geometry) - table_count], geometry[len(geometry) - table_count :]
     is_backward = len(of_tensors) == len(BACKWARD)
     names = BACKWARD if is_backward else FORWARD
@@ -129,9 +154,9 @@ def _forward(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, tables: list[torch.Tensor], scores: str, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     result, ends = shaped(query, value)
-    if result.numel():
-        _run(scores, scale, (*map(_in_rows, (query, key, value)), result, ends), tables)
-    return result, ends
+    if _is_run(scores, scale, (*map(_in_rows, (query, key, value)), result, ends), tables):
+        return result, ends
+    return forward_by_formula(query, key, value, tables, scores, scale)
 
 
 def _backward(
@@ -146,14 +171,11 @@ def _backward(
     scores: str,
     scale: float,
 ) -> tuple[torch.Tensor, ...]:
-    if of_ends is not None:  # its kernels differentiate the result alone
-        return backward_by_formula(tangent, of_ends, query, key, value, tables, result, ends, scores, scale)
     gradients = tuple(map(gradient_of, (query, key, value)))
-    if not result.numel():
-        return tuple(each.zero_() for each in gradients)
-    operands = map(_in_rows, (query, key, value))
-    _run(scores, scale, (*operands, result, ends, _in_rows(tangent), *gradients, torch.empty_like(ends)), tables)
-    return gradients
+    operands = (*map(_in_rows, (query, key, value)), result, ends, _in_rows(tangent), *gradients, torch.empty_like(ends))
+    if of_ends is None and _is_run(scores, scale, operands, tables):  # kernels differentiate the result alone
+        return gradients
+    return backward_by_formula(tangent, of_ends, query, key, value, tables, result, ends, scores, scale)
 
 
 def _in_rows(tensor: torch.Tensor) -> torch.Tensor:

@@ -281,10 +281,17 @@ class _Recorder(TorchDispatchMode):
             name = {"floor": "floor_divide", "trunc": "trunc_divide", None: "div"}[kwargs.pop("rounding_mode")]
         if name in _WRITTEN_OUT and not kwargs:
             return _WRITTEN_OUT[name](self, dtype, *args)
+        if name == "pow" and not dtype.is_floating_point:
+            return self._integer_power(dtype, *args)
         if name in NAMES and (not kwargs or set(kwargs) == {"alpha"} and kwargs["alpha"] == 1):
             kind = torch.bool if name in LOGICAL else _kind(name, args, dtype)
             return self._step(NAMES[name], args, kind, dtype)
         raise NotSteps(f"{name} is no operation on one number")
+
+    def _integer_power(self, dtype: torch.dtype, base: Any, exponent: Any) -> Operand:
+        if exponent != 2 or isinstance(exponent, torch.Tensor) or dtype not in KINDS:
+            raise NotSteps("it raises integers to a power")
+        return self._step("multiply", (base, base), dtype, dtype)
 
     def _index(self, table: Any, places: Sequence[Any], dtype: torch.dtype) -> Operand:
         if id(table) not in self._tables or len(places) != table.dim() or any(each is None for each in places):

@@ -69,7 +69,7 @@ def shaped(query: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torc
     return result, query.new_empty(query.shape[:3], dtype=torch.float32)
 
 
-def _forward(
+def forward_by_formula(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, tables: list[torch.Tensor], scores: str, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     made, ends = _by_formula(query, key, value, tables, scores_of(scores), scale)
@@ -156,7 +156,7 @@ def gradient_of(operand: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(operand, memory_format=torch.contiguous_format)
 
 
-LIBRARY.impl("tiled_attention", _forward, "CompositeExplicitAutograd")
+LIBRARY.impl("tiled_attention", forward_by_formula, "CompositeExplicitAutograd")
 LIBRARY.impl("tiled_attention", _forward_meta, "Meta")
 LIBRARY.impl("tiled_attention_backward", backward_by_formula, "CompositeExplicitAutograd")
 LIBRARY.impl("tiled_attention_backward", _backward_meta, "Meta")

@@ -54,6 +54,8 @@ def made_in_tiles(machine: Machine, arguments: Arguments, keywords: Keywords) ->
         change = None if is_none(changed) else steps_of(machine, changed, tables)
     except NotSteps:
         return NONE
+    if any(table.device != query.device for table in tables):
+        return NONE
     machine.graph.leave_out([node for each in (counted, changed) if not is_none(each) for node in (each.node, each.node.args[0])])
     told = [ConstantValue(Scores(mask, change).text()), ConstantValue(float(scale.value))]
     return apply_function(machine, tiled_attention, [query, key, value, ListValue(tables), *told], {})

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import torch
 
@@ -239,8 +240,8 @@ def blocks_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -
 def lists_kernel(form: AttentionForm, lines: int, aligned: frozenset[str], most: int) -> TritonKernel:
     """`of_rows[mask, rows of tiles, 2, 1 + columns of tiles]`: how many tiles count in part, and which; then those that count whole.
     `of_columns` the same of columns. One program for each line."""
-    form = AttentionForm(form.scores, form.dtype, 0, 0, (), 0, 0, 1, 1, True, False)
-    kernel = _Kernel(form, "attention_lists", {"codes": "*u8", "of_rows": "*i32", "of_columns": "*i32"}, ("row_blocks", "column_blocks"))
+    pointers = {"codes": "*u8", "of_rows": "*i32", "of_columns": "*i32"}
+    kernel = _Kernel(replace(form, tables=()), "attention_lists", pointers, ("row_blocks", "column_blocks"))
     write = kernel.write
     write("line = tl.program_id(0).to(tl.int64)")
     write("lines = row_blocks + column_blocks")
