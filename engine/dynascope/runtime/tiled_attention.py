@@ -41,10 +41,10 @@ MULTIPLE = 16
 """Numbers that are multiples of it let a kernel read wide."""
 
 Geometry = tuple[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]], ...]
-"""Of tensors, by name in `FORWARD` or `BACKWARD` and then of the tables: types, sizes and strides."""
+"""Of tensors, by name in `IN_FORWARD` or `IN_BACKWARD` and then of the tables: types, sizes and strides."""
 
-FORWARD = ("query", "key", "value", "result", "ends")
-BACKWARD = (*FORWARD, "tangent", "query_gradient", "key_gradient", "value_gradient", "shared")
+IN_FORWARD = ("query", "key", "value", "result", "ends")
+IN_BACKWARD = (*IN_FORWARD, "tangent", "query_gradient", "key_gradient", "value_gradient", "shared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def _plan(*told: Any) -> _Plan | None:
 
 def _planned(scores: str, scale: float, geometry: Geometry, table_count: int, is_rounded: bool, device: torch.device) -> _Plan:
     of_tensors, of_tables = geometry[: len(geometry) - table_count], geometry[len(geometry) - table_count :]
-    is_backward = len(of_tensors) == len(BACKWARD)
-    names = BACKWARD if is_backward else FORWARD
+    is_backward = len(of_tensors) == len(IN_BACKWARD)
+    names = IN_BACKWARD if is_backward else IN_FORWARD
     (dtype, (batch, heads, rows, inner), _), (_, (_, groups, columns, _), _), (_, (*_, width), _), *_ = of_tensors
     kinds = tuple((kind, len(sizes)) for kind, sizes, _ in of_tables)
     row_tile, column_tile, warps, stages = _tile(dtype, max(padded(inner), padded(width)), is_backward)
@@ -150,32 +150,21 @@ def _tile(dtype: torch.dtype, longest: int, is_backward: bool) -> tuple[int, int
     return (32, 32, 4, 1) if is_backward else (64, 32, 4, 2)
 
 
-def _forward(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, tables: list[torch.Tensor], scores: str, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _forward(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    query, key, value, tables, scores, scale = given
     result, ends = shaped(query, value)
-    if _is_run(scores, scale, (*map(_in_rows, (query, key, value)), result, ends), tables):
-        return result, ends
-    return forward_by_formula(query, key, value, tables, scores, scale)
+    is_run = _is_run(scores, scale, (*map(_in_rows, (query, key, value)), result, ends), tables)
+    return (result, ends) if is_run else forward_by_formula(*given)
 
 
-def _backward(
-    tangent: torch.Tensor,
-    of_ends: torch.Tensor | None,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    tables: list[torch.Tensor],
-    result: torch.Tensor,
-    ends: torch.Tensor,
-    scores: str,
-    scale: float,
-) -> tuple[torch.Tensor, ...]:
-    gradients = tuple(map(gradient_of, (query, key, value)))
-    operands = (*map(_in_rows, (query, key, value)), result, ends, _in_rows(tangent), *gradients, torch.empty_like(ends))
-    if of_ends is None and _is_run(scores, scale, operands, tables):  # kernels differentiate the result alone
-        return gradients
-    return backward_by_formula(tangent, of_ends, query, key, value, tables, result, ends, scores, scale)
+def _backward(*given: Any) -> tuple[torch.Tensor, ...]:
+    tangent, of_ends, query, key, value, tables, result, ends, scores, scale = given
+    if of_ends is None:  # kernels differentiate the result alone
+        gradients = tuple(map(gradient_of, (query, key, value)))
+        operands = (*map(_in_rows, (query, key, value)), result, ends, _in_rows(tangent), *gradients, torch.empty_like(ends))
+        if _is_run(scores, scale, operands, tables):
+            return gradients
+    return backward_by_formula(*given)
 
 
 def _in_rows(tensor: torch.Tensor) -> torch.Tensor:

@@ -135,6 +135,11 @@ class ScoreFunction:
     def needed(self, wanted: Sequence[Operand]) -> list[int]:
         return sorted(each for each in self.depends(wanted) if isinstance(each, int))
 
+    @property
+    def indices(self) -> list[int]:
+        """The steps that take items of tables: whether there are such items is asked even where nothing reads them."""
+        return [number for number, each in enumerate(self.steps) if each.operation == "index"]
+
 
 EVERYTHING = ScoreFunction((), ((True,),))
 """Of a mask that leaves nothing out."""
@@ -204,17 +209,14 @@ def _slope(result: torch.Tensor, scores: Sequence[torch.Tensor]) -> torch.Tensor
 
 
 def _without_unused(function: ScoreFunction) -> ScoreFunction:
-    kept = function.needed([*function.results, *(number for number, each in enumerate(function.steps) if each.operation == "index")])
+    kept = function.needed([*function.results, *function.indices])
     at = {old: new for new, old in enumerate(kept)}
 
     def renamed(operands: Sequence[Operand]) -> tuple[Operand, ...]:
         return tuple(at[each] if isinstance(each, int) else each for each in operands)
 
-    steps = (function.steps[number] for number in kept)
-    return ScoreFunction(
-        tuple(Step(each.operation, renamed(each.operands), each.kind, each.dtype, each.table) for each in steps),
-        renamed(function.results),
-    )
+    steps = (replace(function.steps[number], operands=renamed(function.steps[number].operands)) for number in kept)
+    return ScoreFunction(tuple(steps), renamed(function.results))
 
 
 class _Recorder(TorchDispatchMode):
@@ -258,14 +260,14 @@ class _Recorder(TorchDispatchMode):
             raise NotSteps(f"{name} gives more than one number")
         if func._schema.is_mutable:
             name = name.removesuffix("_")  # what is written is known by its number from here on
-        self._remember(result, self._made(name, func._overloadname, args, kwargs, result.dtype))
+        self._remember(result, self._made(name, args, kwargs, result.dtype))
         return result
 
     def _remember(self, result: torch.Tensor, operand: Operand) -> None:
         self._alive.append(result)
         self._operands[id(result)] = operand
 
-    def _made(self, name: str, overload: str, args: Sequence[Any], kwargs: dict[str, Any], dtype: torch.dtype) -> Operand:
+    def _made(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], dtype: torch.dtype) -> Operand:
         if name in FILLED:
             return (FILLED[name],)
         if name in GIVEN:
@@ -277,8 +279,8 @@ class _Recorder(TorchDispatchMode):
             return self._step("cast", args[:1], _dtype_of(args[0]), dtype)
         if name == "index":
             return self._index(*args, dtype)
-        if name == "div" and overload in ("Tensor_mode", "Scalar_mode"):
-            name = {"floor": "floor_divide", "trunc": "trunc_divide", None: "div"}[kwargs.pop("rounding_mode")]
+        if name == "div" and kwargs.get("rounding_mode") == "floor":
+            name, kwargs = "floor_divide", {}
         if name in _WRITTEN_OUT and not kwargs:
             return _WRITTEN_OUT[name](self, dtype, *args)
         if name == "pow" and not dtype.is_floating_point:
@@ -302,11 +304,13 @@ class _Recorder(TorchDispatchMode):
 
     def step(self, name: str, dtype: torch.dtype, *operands: Any) -> Operand:
         """Of operands that are said already."""
-        self.steps.append(Step(name, operands, _text(dtype), _text(dtype)))
-        return len(self.steps) - 1
+        return self.append(name, operands, dtype, dtype)
 
     def _step(self, name: str, args: Sequence[Any], kind: torch.dtype, dtype: torch.dtype, table: int = -1) -> Operand:
-        operands = tuple(map(self.operand, args))
+        return self.append(name, tuple(map(self.operand, args)), kind, dtype, table)
+
+    def append(self, name: str, operands: tuple[Operand, ...], kind: torch.dtype, dtype: torch.dtype, table: int = -1) -> Operand:
+        """The step's number. Raises NotSteps where no kernel computes in these types."""
         allowed = STORED if name == "index" else KINDS
         if kind not in KINDS and name != "cast" and name != "index" or dtype not in allowed:
             raise NotSteps(f"it computes in {kind}")
@@ -342,9 +346,8 @@ def _relu(recorder: _Recorder, dtype: torch.dtype, value: Any) -> Operand:
 
 
 def _threshold_backward(recorder: _Recorder, dtype: torch.dtype, tangent: Any, value: Any, least: Any) -> Operand:
-    compared = Step("less_equal", (recorder.operand(value), (least,)), _text(_dtype_of(value)), "bool")
-    recorder.steps.append(compared)
-    return recorder.step("where", dtype, len(recorder.steps) - 1, (0.0,), recorder.operand(tangent))
+    compared = recorder.append("less_equal", (recorder.operand(value), (least,)), _dtype_of(value), torch.bool)
+    return recorder.step("where", dtype, compared, (0.0,), recorder.operand(tangent))
 
 
 def _reversed_subtraction(recorder: _Recorder, dtype: torch.dtype, first: Any, second: Any) -> Operand:

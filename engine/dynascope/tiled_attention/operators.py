@@ -16,10 +16,9 @@ from typing import Any
 
 import torch
 
-from dynascope.tiled_attention.functions import SCORE, Scores, evaluated, scores_of
+from dynascope.tiled_attention.functions import PLACES, SCORE, Scores, evaluated, scores_of
 
-NAMESPACE = "dynascope"
-LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
+LIBRARY = torch.library.Library("dynascope", "FRAGMENT")
 LIBRARY.define(
     "tiled_attention(Tensor query, Tensor key, Tensor value, Tensor[] tables, str scores, float scale) -> (Tensor, Tensor)"
 )
@@ -94,7 +93,7 @@ def _weights(
     repeated = key.repeat_interleave(query.size(1) // key.size(1), 1)
     made = query.float() @ repeated.float().transpose(-2, -1) * scale
     at = {}
-    for dimension, name in enumerate(("batch", "head", "row", "column")):
+    for dimension, name in enumerate(PLACES):
         sizes = [-1 if each == dimension else 1 for each in range(4)]
         at[name] = torch.arange(made.size(dimension), device=query.device).view(sizes)
     if scores.change is not None:

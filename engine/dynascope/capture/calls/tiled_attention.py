@@ -43,6 +43,7 @@ def in_tiles(query, key, value, counted, changed, scale, /):
 @meaning(in_tiles)
 def made_in_tiles(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     query, key, value, counted, changed, scale = map(machine.realize, arguments)
+    leave_out(machine, changed)  # else scores are changed again, where all of them are there
     lengths = query.example.size(3), value.example.size(3)
     if query.example.dtype not in IN_TILES or not isinstance(scale, ConstantValue) or not all(type(each) is int for each in lengths):
         return NONE
@@ -56,9 +57,16 @@ def made_in_tiles(machine: Machine, arguments: Arguments, keywords: Keywords) ->
         return NONE
     if any(table.device != query.device for table in tables):
         return NONE
-    machine.graph.leave_out([node for each in (counted, changed) if not is_none(each) for node in (each.node, each.node.args[0])])
+    leave_out(machine, counted)
     told = [ConstantValue(Scores(mask, change).text()), ConstantValue(float(scale.value))]
     return apply_function(machine, tiled_attention, [query, key, value, ListValue(tables), *told], {})
+
+
+def leave_out(machine: Machine, value: Value) -> None:
+    """Nobody reads what is mapped: its nodes do not run."""
+    levels = [] if is_none(value) else mapped(machine, value)[0]
+    if levels:
+        machine.graph.leave_out([value.node, levels[0]])
 
 
 def steps_of(machine: Machine, value: TensorValue, tables: list[TensorValue]) -> ScoreFunction:

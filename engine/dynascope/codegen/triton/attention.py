@@ -57,12 +57,8 @@ class AttentionForm:
     @property
     def mask_varies(self) -> tuple[bool, bool]:
         """Whether the mask reads the batch, and the head."""
-        found = self.scores.mask.depends([*self.scores.mask.results, *_indices(self.scores.mask)])
+        found = self.scores.mask.depends([*self.scores.mask.results, *self.scores.mask.indices])
         return "batch" in found, "head" in found
-
-
-def _indices(function: ScoreFunction) -> list[Operand]:
-    return [number for number, each in enumerate(function.steps) if each.operation == "index"]
 
 
 def padded(size: int) -> int:
@@ -229,7 +225,7 @@ def blocks_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -
     write("column_at = tl.minimum(columns_at, column_count - 1).to(tl.int32)")
     mask = form.scores.mask
     given = {"batch": "batch_at", "head": "head_at", "row": "row_at", "column": "column_at"}
-    counts, *_ = kernel.function(mask, [*mask.results, *_indices(mask)], given, checks=True)
+    counts, *_ = kernel.function(mask, [*mask.results, *mask.indices], given, checks=True)
     write(f"counts = ({counts} & (columns_at < column_count)) & (tl.zeros([{form.rows}, {form.columns}], tl.int32) == 0)")
     write("any_counts = tl.max(tl.max(counts.to(tl.int32), 1), 0)")
     write("all_count = tl.min(tl.min(counts.to(tl.int32), 1), 0)")
@@ -286,7 +282,7 @@ def forward_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
         _write_columns(kernel)
         write(f"keys = {_load(form, 'key', 'group', 'columns_down', form.inner, count)}")
         write(f"scores = {_dot(form, 'queries', 'tl.trans(keys)')}")
-        _write_changed(kernel, is_partial, is_slope_wanted=False, checks=True)
+        _write_changed(kernel, is_partial, "columns_across", is_slope_wanted=False, checks=True)
         write("higher = tl.maximum(most, tl.max(changed, 1))")
         write('safe = tl.where(higher == float("-inf"), 0.0, higher)')
         write("weights = tl.exp2(changed - safe[:, None])")
@@ -331,7 +327,7 @@ def rows_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) -> 
         write(f"keys = {_load(form, 'key', 'group', 'columns_down', form.inner, count)}")
         write(f"values = {_load(form, 'value', 'group', 'columns_down', form.width, count)}")
         write(f"scores = {_dot(form, 'queries', 'tl.trans(keys)')}")
-        _write_changed(kernel, is_partial, is_slope_wanted=True)
+        _write_changed(kernel, is_partial, "columns_across", is_slope_wanted=True)
         write("weights = tl.exp2(changed - row_ends[:, None])")
         write(f"of_weights = {_dot(form, 'tangents', 'tl.trans(values)')} - of_all[:, None]")
         _write_score_gradients(kernel, is_partial)
@@ -374,7 +370,7 @@ def columns_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
         write(f'row_ends = tl.load({_of_row("ends")}, mask=row < row_count, other=float("inf"))')
         write(f"of_all = tl.load({_of_row('shared')}, mask=row < row_count, other=0.0)")
         write(f"scores = {_dot(form, 'keys', 'tl.trans(queries)')}")
-        _write_changed(kernel, is_partial, is_slope_wanted=True)
+        _write_changed(kernel, is_partial, "columns_down", is_slope_wanted=True)
         write("weights = tl.exp2(changed - row_ends[None, :])")
         write(f"of_values = {_dot(form, f'weights.to({narrow})', 'tangents', 'of_values')}")
         write(f"of_weights = {_dot(form, 'values', 'tl.trans(tangents)')} - of_all[None, :]")
@@ -451,8 +447,9 @@ def _write_tiles(
             step(is_partial)
 
 
-def _write_changed(kernel: _Kernel, is_partial: bool, is_slope_wanted: bool, checks: bool = False) -> None:
-    """`changed`, the logarithms of the weights to the base of two, and with a slope `slope`; where a tile counts in part, `counts`."""
+def _write_changed(kernel: _Kernel, is_partial: bool, columns: str, is_slope_wanted: bool, checks: bool = False) -> None:
+    """`changed`, the logarithms of the weights to the base of two, and with a slope `slope`; where a tile counts in part, `counts`.
+    `columns` is what the tile's columns are called as they lie there."""
     form, write = kernel.form, kernel.write
     given = {"batch": "batch_at", "head": "head_at", "row": "row_at", "column": "column_at", SCORE: "scores"}
     change = form.scores.change
@@ -469,13 +466,8 @@ def _write_changed(kernel: _Kernel, is_partial: bool, is_slope_wanted: bool, che
     if is_partial:
         mask = form.scores.mask
         (counts,) = kernel.function(mask, mask.results, given, checks=False)
-        write(f"counts = {counts} & ({_columns_of(kernel)} < column_count)")
+        write(f"counts = {counts} & ({columns} < column_count)")
         write('changed = tl.where(counts, changed, float("-inf"))')
-
-
-def _columns_of(kernel: _Kernel) -> str:
-    """In the kernel of columns a tile's columns lie down."""
-    return "columns_down" if kernel.name == "attention_columns" else "columns_across"
 
 
 def _write_score_gradients(kernel: _Kernel, is_partial: bool) -> None:
