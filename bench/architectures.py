@@ -1,5 +1,5 @@
-"""Every architecture of transformers and one of each family of timm, small and untrained: two steps of training through our kernels,
-the second one of another batch and length, against eager and float64.
+"""Every architecture of transformers, one of each family of timm and torchvision, those of torchaudio, and the layers of torch-geometric,
+small and untrained: two steps of training through our kernels, the second one of another batch and length, against eager and float64.
 
     python bench/architectures.py --rows FILE [--library NAME] [--part 0/4] [--processes 2] [--seconds 120] [--budget 500] [--device cuda]
     python bench/architectures.py --write FILE ...          the section of RESULTS.md of all of them
@@ -34,6 +34,7 @@ from dynascope.report.reason import Explanation
 from results import write_section
 from small_architectures import LIBRARIES, MOST_PARAMETERS, Given, NotTried
 from torch import nn
+from torch.utils._pytree import tree_map
 
 CALLS = ((2, 9), (3, 17))
 DRAWS = 3
@@ -69,7 +70,7 @@ def tensors_in(data: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
         yield from tensors_in(vars(data), name)
 
 
-def step(call: Any, model: nn.Module, arguments: Tensors) -> Tensors:
+def step(call: Any, model: nn.Module, arguments: dict[str, Any]) -> Tensors:
     """What a step gives: results, gradients of parameters, and buffers as they are then."""
     model.zero_grad()
     for seed in (torch.manual_seed, np.random.seed, random.seed):  # dropped layers are NumPy's draws
@@ -111,14 +112,14 @@ def compared(model: nn.Module, given: Given, device: str, seed: int) -> tuple[st
     """Raises `NotTried` where eager does not run it."""
     sides = [copy.deepcopy(model).to(device) for _ in range(2)]
     torch.manual_seed(seed)
-    calls = [{name: each.to(device) for name, each in given(*call).items()} for call in CALLS]
+    calls = [tree_map(lambda each: each.to(device), given(*call)) for call in CALLS]
     try:
         eager = [step(sides[0], sides[0], call) for call in calls]
     except Exception as error:
         raise NotTried(f"eager: {type(error).__name__}") from error
     try:
         double = copy.deepcopy(model).to(device).double()
-        wide = [{name: each.double() if each.is_floating_point() else each for name, each in call.items()} for call in calls]
+        wide = [tree_map(lambda each: each.double() if each.is_floating_point() else each, call) for call in calls]
         exact: list[Tensors | None] = [step(double, double, call) for call in wide]
         if any(one is None or one.keys() != other.keys() for one, other in zip(exact, eager, strict=True)):
             exact = [None] * len(calls)

@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from dynascope.dataclass import dataclass
+from dynascope.meta_kernels.graph_modules import placeholder
 from dynascope.runtime.operators import run_operators
 
 Translate = Callable[[fx.GraphModule, list[torch.Tensor]], Callable[..., Sequence[torch.Tensor]]]
@@ -128,7 +129,7 @@ def _part(graph: fx.GraphModule, nodes: list[fx.Node], wanted: set[fx.Node], is_
     inputs = tuple(dict.fromkeys(each for node in nodes for each in node.all_input_nodes if each not in inside))
     outputs = tuple(node for node in nodes if node in wanted or any(user not in inside and user.op != "output" for user in node.users))
     made = fx.Graph()
-    copied = {node: made.placeholder(node.name) for node in inputs}
+    copied = {node: placeholder(made, node.name) for node in inputs}
     for node in inputs:
         copied[node].meta = dict(node.meta)
     for node in nodes:

@@ -26,7 +26,7 @@ from dynascope.capture.raising import may_raise
 from dynascope.capture.random_nodes import draws_numbers
 from dynascope.dataclass import dataclass
 from dynascope.grad.tape import numbers_at
-from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, placeholder
 from dynascope.meta_kernels.quiet_torch import without_compiler_imports
 from dynascope.part_states import State, change, sets_state, states_of
 from dynascope.sizes import Relation, Scope, Size, hint_of, roots_of
@@ -238,7 +238,7 @@ def build(part: Part, whole: fx.GraphModule, roots: dict[Any, fx.Node], own: Col
     graph = fx.Graph()
     part.copies, results = {}, set(results_of(whole))
     for node in part.inputs:
-        copy = part.copies[node] = graph.placeholder(node.name)
+        copy = part.copies[node] = placeholder(graph, node.name)
         copy.meta = dict(node.meta)
 
     def copied(node: fx.Node) -> fx.Node:

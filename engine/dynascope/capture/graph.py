@@ -29,7 +29,7 @@ from dynascope.capture.raising import is_written_over, overwrites_all, raises_un
 from dynascope.capture.unused import may_go
 from dynascope.dataclass import dataclass
 from dynascope.guards.source import Source
-from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, add_node
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, add_node, placeholder
 from dynascope.report.span import UserFrame, UserStack
 from dynascope.sizes import Size, apply, hint_of, roots_of
 from dynascope.sizes.building import build, told_apart
@@ -74,11 +74,11 @@ class GraphBuilder:
         """What stands for each number that varies."""
 
     def input(self, name: str, source: Source, real: Any, example: Any, device: torch.device | None) -> fx.Node:
-        node = self.graph.create_node("placeholder", _identifier(name), (), {})
-        known = self.arguments.setdefault(str(node.target), node)
-        if known is not node and not known._erased:
-            node.target = node.name  # `a.b` and `a_b` are arguments of one function
-        self.arguments[str(node.target)] = node
+        node = placeholder(self.graph, _identifier(name))
+        known = self.arguments.get(str(node.target))
+        if known is not None and not known._erased:
+            node.target = node.name  # `a.b` and `a_b` are arguments of one function; `input` is called `input_1` inside
+        self.arguments[str(node.target)] = self.arguments[node.name] = node
         self._annotate(node, example, device)
         node.meta["read_as"] = source.expression()
         self.journal.append(self.placeholders, (node, source, real))

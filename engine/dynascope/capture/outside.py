@@ -82,6 +82,7 @@ from dynascope.guards.source import (
     ItemSource,
     KeyedItemSource,
     KeySource,
+    LengthSource,
     LocalPartSource,
     LocalSource,
     ModuleMemberSource,
@@ -326,7 +327,7 @@ class Outside:
         return value
 
     def _of_deque(self, object: collections.deque, source: Source) -> list[Value]:
-        if object.maxlen != len(object):  # it may grow: its length would be another at each call
+        if object.maxlen != len(object) and LengthSource(source) in self.machine.options.symbolic:  # it has grown
             raise Break(ForeignValue("deque", self.machine.expression()))
         self.machine.guards.add(source, LengthIs(len(object)))
         self.machine.guards.add(AttributeSource(source, "maxlen"), Equals(object.maxlen))

@@ -122,6 +122,7 @@ def _exhausted() -> dict[type, Callable[[], Any]]:
         lambda: iter({}.items()),
     ]
     makers += [lambda: iter(set()), lambda: reversed([]), lambda: reversed({}), lambda: reversed({}.values())]
+    makers += [lambda: iter(collections.deque()), lambda: reversed(collections.deque())]
     makers += [lambda: iter(collections.OrderedDict()), lambda: reversed({}.items()), lambda: itertools.islice((), 0)]
     return {type(make()): make for make in makers}
 
@@ -136,6 +137,7 @@ EXHAUSTED = _exhausted()
 AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed([])): lambda items: reversed(list(items[::-1])),
     type(iter(collections.deque())): lambda items: iter(collections.deque(items)),
+    type(reversed(collections.deque())): lambda items: reversed(collections.deque(items[::-1])),
     reversed: lambda items: reversed(tuple(items[::-1])),
     type(reversed({})): lambda items: reversed(dict.fromkeys(items[::-1])),
     type(reversed({}.values())): lambda items: reversed(dict(enumerate(items[::-1])).values()),

@@ -58,6 +58,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     late_numbers,
     locks,
     loggers,
+    named_operators,
     nested_masks,
     numbers_and_text,
     objects,

@@ -27,7 +27,7 @@ from dynascope.grad.pair import (
 from dynascope.grad.partition import Parts, root_of
 from dynascope.grad.program import Program, Recorded
 from dynascope.grad.tape import NOWHERE, Layout, Number, Step, Tape, Value, meta_tensor, names_of, replace
-from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, add_node
+from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule, add_node, placeholder
 from dynascope.report.facts import Phase
 from dynascope.sizes import Root, Size, apply, hint_of, is_constant
 from dynascope.sizes.building import build, told_apart
@@ -204,7 +204,7 @@ class _GraphWriter:
     def placeholder(self, value: Any) -> None:
         name = self.names.get(id(value)) or (str(value) if isinstance(value, Size) else getattr(value, "name", ""))
         name = name or "unused"
-        node = self.graph.create_node("placeholder", name, name=name)
+        node = placeholder(self.graph, name)
         self._describe(node, value, NOWHERE)
         if isinstance(value, (Value, Number)):
             self._remember(value, node)

@@ -275,6 +275,22 @@ class DictionaryKeysAre(Predicate):
         return f"{expression} has other keys ({'; '.join(changes) or 'their order changed'})"
 
 
+@dataclass(frozen=True)
+class ItemsComeAs(Predicate):
+    """A set that gives these items in this order."""
+
+    items: tuple
+
+    def holds(self, value: Any) -> bool:
+        return is_a(value, (set, frozenset)) and constants_equal(tuple(value), self.items)
+
+    def check(self) -> str:
+        return f"gives its items as {short_repr(list(self.items))}"
+
+    def failure(self, expression: str, value: Any) -> str:
+        return f"{expression} gives its items in another order"
+
+
 def _besides(known: Collection[Any], keys: Collection[Any]) -> list[Any]:
     """Which of the keys are not among the known. Those of different types are others: to compare them might run the program's own code."""
     texts = {key for key in known if type(key) is str}

@@ -2,6 +2,7 @@
 
     UnwrittenGraphModule(root, graph)      a third of what making an `fx.GraphModule` would take is saved
     add_node(graph, op, target, ...)       a node of such a graph
+    placeholder(graph, "X")                an argument of one, by the program's name
 
 Whoever asks for `forward`, of the module or of its class, gets the function that a plain one has, so that people's compilers may keep it,
 script it or print it. As of torch.compile's own graphs the text is of the graph as it is then, with what was changed in it since.
@@ -27,6 +28,12 @@ def add_node(
     if keywords:
         _set(node, "kwargs", keywords)
     return node
+
+
+def placeholder(graph: fx.Graph, name: str) -> fx.Node:
+    """An argument of the program's, called as it is there. fx alone would call the node of an argument `X` `x`, one of `x` beside it `x_1`,
+    and write `x = X` before it reads the argument `x`."""
+    return graph.create_node("placeholder", name, name=name)
 
 
 _set = object.__setattr__

@@ -56,6 +56,7 @@ from dynascope.capture.values import (
     boolean,
     constant_of,
 )
+from dynascope.meta_kernels.graph_modules import placeholder
 
 if TYPE_CHECKING:
     from dynascope.capture.frames import Frame
@@ -465,9 +466,9 @@ def copied(
     """A graph of these nodes, with the tensors of those that are `unrecorded` detached. An input given twice is the first one."""
     graph, known = fx.Graph(), {}
     for at, node in enumerate(inputs):
-        placeholder = graph.placeholder(f"{node.name}_{at}" if node in known else node.name)
-        placeholder.meta = dict(node.meta)
-        known.setdefault(node, placeholder)
+        given = placeholder(graph, f"{node.name}_{at}" if node in known else node.name)
+        given.meta = dict(node.meta)
+        known.setdefault(node, given)
     for node in nodes:
         known[node] = graph.node_copy(node, known.__getitem__)
         if node in unrecorded and isinstance(node.meta.get("example_value"), torch.Tensor):

@@ -69,12 +69,15 @@ def frozenset_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
 
 
 def make_set(machine: Machine, cls: type, arguments: Arguments) -> Value:
-    found: dict[Any, Value] = {}
-    for item in elements(machine, arguments[0]) if arguments else []:
-        found.setdefault(hash_key(machine, item), machine.realize(item))
     given = machine.realize(arguments[0]) if arguments else None
     if isinstance(given, SetValue) and given.cls is cls is frozenset:
         return given
+    found: dict[Any, Value] = {}
+    if isinstance(given, SetValue):  # whose order need not be known
+        found |= given.items
+    elif given is not None:
+        for item in elements(machine, given):
+            found.setdefault(hash_key(machine, item), machine.realize(item))
     return SetValue(found, cls, recipe=recipe(cls, *([] if given is None else [given_as(given, found)])))
 
 

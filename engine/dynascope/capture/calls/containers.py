@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls import equivalents, texts
 from dynascope.capture.calls.arguments import Arguments, Keywords
-from dynascope.capture.calls.iterators import sort_places
+from dynascope.capture.calls.iterators import backwards, sort_places
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.calls.signatures import accepts
@@ -64,23 +64,29 @@ def method(*classes: type, moves: bool = False) -> Callable[[Any], Any]:
     given does not look into a text, or at what may be either of two."""
 
     def register(function: Any) -> Any:
-        def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-            values = [each if moves and isinstance(each, MOVED) else machine.realize(each) for each in arguments]
-            values[0] = container_of(machine, values[0])
-            try:
-                return function(machine, *values, **keywords)
-            except TypeError:
-                # CPython tells no signature of some methods; those here take the same.
-                if accepts(function, len(values) + 1, tuple(keywords)):
-                    raise
-                raise Break(ProgramRaises("TypeError", machine.expression())) from None
-
         name = function.__name__
         for cls in classes:
-            MEANINGS[getattr(cls, name if name.endswith("__") else name.removesuffix("_"))] = run
+            MEANINGS[getattr(cls, name if name.endswith("__") else name.removesuffix("_"))] = on_container(function, moves)
         return function
 
     return register
+
+
+def on_container(function: Any, moves: bool = False) -> Any:
+    """The meaning of a method whose first argument is the container that it works on."""
+
+    def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+        values = [each if moves and isinstance(each, MOVED) else machine.realize(each) for each in arguments]
+        values[0] = container_of(machine, values[0])
+        try:
+            return function(machine, *values, **keywords)
+        except TypeError:
+            # CPython tells no signature of some methods; those here take the same.
+            if accepts(function, len(values) + 1, tuple(keywords)):
+                raise
+            raise Break(ProgramRaises("TypeError", machine.expression())) from None
+
+    return run
 
 
 @method(list, moves=True)
@@ -386,6 +392,45 @@ def remove_(machine: Machine, value: SetValue, item: Value) -> Value:
 method(set)(remove_)
 
 
+def pop_of_set(machine: Machine, value: SetValue) -> Value:
+    """Which item it is CPython says of a set that came to be in the same way; of one from outside that holds several nobody knows."""
+    if not value.items:
+        raise machine.throw(KeyError, "pop from an empty set")
+    if len(value.items) == 1:
+        (key,) = value.items
+    elif value.told_order() is not None and value.recipe is not None:
+        key = value.recipe.made().pop()
+    else:
+        raise Break(ForeignValue("set", machine.expression()))
+    item = value.items[key]
+    items.replace(machine, value, {known: each for known, each in value.items.items() if known != key})
+    note_change(machine, value, set.pop)
+    return item
+
+
+MEANINGS[set.pop] = on_container(pop_of_set)
+
+
+def _update_by(name: str, function: Any) -> None:
+    def run(machine: Machine, value: SetValue, *others: Value) -> Value:
+        if function is operator.xor and len(others) != 1:
+            raise Break(ProgramRaises("TypeError", machine.expression()))
+        found, given = value.items, []
+        for other in others:
+            taken = operators.as_set_items(machine, other)
+            given.append(given_as(other, taken))
+            found = operators.SET_OPERATIONS[function](found, taken)
+        items.replace(machine, value, dict(found))
+        note_change(machine, value, getattr(set, name), *given)
+        return NONE
+
+    MEANINGS[getattr(set, name)] = on_container(run)
+
+
+for _name, _function in {"intersection": operator.and_, "difference": operator.sub, "symmetric_difference": operator.xor}.items():
+    _update_by(f"{_name}_update", _function)
+
+
 @method(set, frozenset)
 def issubset(machine: Machine, value: SetValue, other: Value) -> Value:
     return boolean(set(value.items) <= set(operators.as_set_items(machine, other)))
@@ -445,6 +490,7 @@ _protocol(_ALL, "__setitem__", lambda machine, *parts: items.set(machine, *parts
 _protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *parts) or NONE)
 _protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
 _protocol(_ALL, "__iter__", iterator)
+_protocol((list, *DICTIONARIES, types.MappingProxyType), "__reversed__", backwards)
 _protocol(_ALL, "__len__", lambda machine, value: lists.length(machine, value))
 _protocol((tuple, frozenset), "__init__", lambda machine, *parts: NONE)
 

@@ -1,13 +1,14 @@
 """`collections.deque`: an object whose contents are a list, with an end that falls off where it has a greatest length.
 
-Of one from outside that may still grow its length, its ends, and what is put at its end and taken off are followed
-(`protocols/lists.py`); all else is left to Python (`Outside.contents`).
+One from outside may still grow: its length, its ends, and what is put at its end and taken off are followed without a look at the rest
+(`protocols/lists.py`). What asks for all of it takes it at the length that it has; where that was seen to change, such a look is left to
+Python until the deque is full (`Outside.contents`).
 """
 
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.arguments import Arguments, Keywords, argument
 from dynascope.capture.calls.containers import clear, count, method, place_of, reverse, without
@@ -15,8 +16,8 @@ from dynascope.capture.calls.iterators import index_in
 from dynascope.capture.calls.objects import holding
 from dynascope.capture.calls.pure import fails_like
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.protocols import items, lists
-from dynascope.capture.protocols.contents import longest
+from dynascope.capture.protocols import items, lists, operators
+from dynascope.capture.protocols.contents import contents_of, is_deque, longest
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ProgramRaises
 from dynascope.capture.signals import Break
@@ -165,6 +166,65 @@ def __len__(machine: Machine, value: ListValue) -> Value:
 def __iter__(machine: Machine, value: ListValue) -> Value:
     """Over what it holds now: who changes it meanwhile is told so by Python."""
     return IteratorValue(tuple(value.items), value, type(iter(DEQUE())))
+
+
+@method(DEQUE)
+def __reversed__(machine: Machine, value: ListValue) -> Value:
+    return IteratorValue(tuple(value.items[::-1]), value, type(reversed(DEQUE())))
+
+
+@method(DEQUE)
+def __copy__(machine: Machine, value: ListValue) -> Value:
+    return made(value.items, longest(value))
+
+
+@method(DEQUE)
+def __add__(machine: Machine, value: ListValue, more: Value) -> Value:
+    return limited(value, [*value.items, *deque_items(machine, more)])
+
+
+@method(DEQUE)
+def __mul__(machine: Machine, value: ListValue, times: Value) -> Value:
+    return limited(value, list(value.items) * index_in(machine, times))
+
+
+@method(DEQUE)
+def __rmul__(machine: Machine, value: ListValue, times: Value) -> Value:
+    return __mul__(machine, value, times)
+
+
+@method(DEQUE)
+def __imul__(machine: Machine, value: ListValue, times: Value) -> Value:
+    put(machine, value, list(value.items) * index_in(machine, times))
+    return value.instance or value
+
+
+def limited(value: ListValue, held: list[Value]) -> Value:
+    """Another deque, as long as this one may be."""
+    limit = longest(value)
+    return made(held if limit is None else held[max(len(held) - limit, 0) :], limit)
+
+
+def deque_items(machine: Machine, value: Value) -> list[Value]:
+    contents = contents_of(machine, value)
+    if not isinstance(contents, ListValue) or not is_deque(contents):
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return contents.items
+
+
+def _comparison(op: operators.Operator) -> Any:
+    def run(machine: Machine, value: ListValue, other: Value) -> Any:
+        contents = contents_of(machine, other)
+        if not isinstance(contents, ListValue) or not is_deque(contents):
+            return ConstantValue(NotImplemented)
+        return operators.compare_items(machine, op, value, contents)
+
+    run.__name__ = op.method
+    return run
+
+
+for _op in operators.COMPARISONS.values():
+    method(DEQUE)(_comparison(_op))
 
 
 @method(DEQUE)

@@ -42,6 +42,7 @@ from dynascope.capture.values import (
     ListValue,
     NotConstant,
     SymbolicNumber,
+    TensorValue,
     TupleValue,
     Value,
     ZipValue,
@@ -186,15 +187,22 @@ def reversed_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any
         if count < 0:
             raise Break(ProgramRaises("ValueError", machine.expression()))
         return equivalents.enter(machine, equivalents.reversed_, [value, ConstantValue(count)])
+    if isinstance(value, TensorValue):
+        return machine.call(special(machine, value, "__reversed__"), [])
     text = isinstance(value, ConstantValue) and isinstance(value.value, (str, bytes, range))
     if isinstance(value, (ListValue, TupleValue, DictValue, DictViewValue)) or text:
-        constant = isinstance(value, ConstantValue) and isinstance(value.value, range)
-        iterable = ConstantValue(value.value[::-1]) if constant else None
-        return IteratorValue(elements(machine, value)[::-1], cls=reversed_class(value), iterable=iterable)
+        return backwards(machine, value)
     kind = value.python_type
     if not isinstance(value, ConstantValue) or any(lookup(kind, name) is not MISSING for name in ("__reversed__", "__getitem__")):
         raise Break(ForeignValue(kind.__name__, machine.expression()))
     raise machine.throw(TypeError, f"{name_in_errors(kind)!r} object is not reversible")
+
+
+def backwards(machine: Machine, value: Value) -> Value:
+    """What `reversed` makes of a container in C."""
+    constant = isinstance(value, ConstantValue) and isinstance(value.value, range)
+    iterable = ConstantValue(value.value[::-1]) if constant else None
+    return IteratorValue(elements(machine, value)[::-1], cls=reversed_class(value), iterable=iterable)
 
 
 def is_sequence_of_its_own(cls: type) -> bool:

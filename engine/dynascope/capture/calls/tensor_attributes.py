@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from dynascope.capture.calls import hooks_of_functions
-from dynascope.capture.calls.tensor_metadata import number_values
+from dynascope.capture.calls.tensor_metadata import is_dense, number_values
 from dynascope.capture.calls.tensor_names import METADATA_ATTRIBUTES, VIEW_ATTRIBUTES
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.metadata import can_require_grad
@@ -25,6 +25,9 @@ from dynascope.guards.tensor_guard import LeafIs
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+
+
+DEVICES = frozenset({"is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"})
 
 
 def attribute(machine: Machine, value: TensorValue, name: str) -> Any:
@@ -59,8 +62,15 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return hooks_of_functions.function_of_result(machine, value)
     if name == "device":
         return ConstantValue(value.device)
-    if name in ("is_cuda", "is_cpu", "is_mps", "is_meta", "is_xpu"):
+    if name in DEVICES:
         return ConstantValue(value.device.type == name.removeprefix("is_"))
+    if name in OF_A_LEAF and value.example.grad_fn is None:
+        guard_leaf(machine, value)
+        return ConstantValue(OF_A_LEAF[name])
+    if name in KINDS_OF_MEMORY and is_dense(value):
+        return ConstantValue(getattr(torch.empty(0, dtype=value.example.dtype), name))
+    if name == "__module__":
+        return ConstantValue(value.python_type.__module__)
     if name in ("T", "H") and value.example.dim() != 2:
         # torch warns, or refuses: in its own words, about the program's own line.
         raise Break(TensorAttribute(name))
@@ -82,7 +92,15 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
     raise Break(TensorAttribute(name))
 
 
-OF_HISTORY = frozenset([gradient_requirements.NAME, "is_leaf", "grad_fn"])
+OF_A_LEAF = {"output_nr": 0, "retains_grad": False}
+ASKED_OTHERWISE = METADATA_ATTRIBUTES | DEVICES
+KINDS_OF_MEMORY = frozenset(
+    name
+    for name in dir(torch.Tensor)
+    if name.startswith("is_") and not callable(getattr(torch.Tensor, name)) and name not in ASKED_OTHERWISE
+) | {"name"}
+"""What no dense tensor on a processor or a GPU is, whatever it holds: `is_mkldnn`, `is_sparse_csr`, `is_xla`. Nor has it a name."""
+OF_HISTORY = frozenset([gradient_requirements.NAME, "is_leaf", "grad_fn", *OF_A_LEAF])
 
 
 def may_have_history(machine: Machine, value: TensorValue) -> bool:

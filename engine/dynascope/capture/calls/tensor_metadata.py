@@ -18,7 +18,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.reasons import ForeignCall, TensorAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.sizes import number_in
-from dynascope.capture.values import FALSE, TRUE, ConstantValue, ListValue, TensorValue, TupleValue, Value
+from dynascope.capture.values import FALSE, NONE, TRUE, ConstantValue, ListValue, TensorValue, TupleValue, Value
 from dynascope.guards.tensor_guard import StorageOffsetIs
 from dynascope.sizes import kind_of
 
@@ -50,6 +50,16 @@ def has_compatible_type(machine: Machine, arguments: list[Value], keywords: dict
     if len(tensors) != 2 or not all(isinstance(each, TensorValue) and is_dense(each) for each in tensors):
         raise Break(ForeignCall("_has_compatible_shallow_copy_type", "it is about tensors that are not dense"))
     return TRUE
+
+
+@meaning(torch.Tensor.to_dense)
+def to_dense(machine: Machine, arguments: list[Value], keywords: dict[str, Value]) -> Any:
+    """Of a tensor that is dense already itself."""
+    tensor = machine.realize(arguments[0])
+    dtype = keywords.get("dtype", arguments[1] if len(arguments) > 1 else NONE)
+    if not isinstance(tensor, TensorValue) or not is_dense(tensor) or len(arguments) > 2 or not keywords.keys() <= {"dtype", "masked_grad"}:
+        raise Break(TensorAttribute("to_dense"))
+    return tensor if machine.object_of(dtype) is None else machine.call(ConstantValue(torch.Tensor.to), [tensor, dtype])
 
 
 def is_dense(tensor: TensorValue) -> bool:

@@ -57,7 +57,6 @@ RESHAPING_IN_PLACE = frozenset(
         "align_to",
         "to_sparse",
         "to_mkldnn",
-        "to_dense",
     ]
 )
 # Functions that write to arguments without counting a version: the arguments' positions and names.
@@ -121,6 +120,8 @@ FACTORIES = frozenset(
         "polar",
         "fftfreq",
         "rfftfreq",
+        "fft_fftfreq",
+        "fft_rfftfreq",
     ]
 )
 MOVES = frozenset({"cpu", "cuda"})

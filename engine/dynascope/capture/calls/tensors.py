@@ -203,10 +203,12 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
     if name in NUMBER_METHODS and len(arguments) == 1 and not keywords:
         if (found := as_number(machine, name, arguments[0])) is not None:
             return found
-    if name in ("numpy", "__array__") and len(arguments) == 1 and not keywords:
+    if name in ("numpy", "__array__") and len(arguments) == 1 and (not keywords or is_forced(machine, keywords)):
         from dynascope.capture.calls import numpy_arrays
 
-        return numpy_arrays.of_tensor(machine, arguments[0])
+        return numpy_arrays.of_tensor(machine, on_processor(machine, arguments[0]) if keywords else arguments[0])
+    if name == "type" and (dtype := dtype_of_named_class(machine, arguments, keywords)) is not None:
+        return apply_method(machine, torch.Tensor.to, [arguments[0], ConstantValue(dtype)], {})
     if name in VALUE_METHODS:
         raise Break(DataDependentValue(machine.expression(), name))
     if name == "requires_grad_":
@@ -219,6 +221,26 @@ def apply_method(machine: Machine, method: Any, arguments: list[Value], keywords
         index = arguments[0].device.index
         return ConstantValue(-1 if index is None else index)
     return operation(machine, "call_method", method, name, arguments, keywords)
+
+
+def is_forced(machine: Machine, keywords: dict) -> bool:
+    return keywords.keys() == {"force"} and machine.object_of(keywords["force"]) is True
+
+
+def on_processor(machine: Machine, tensor: Value) -> Value:
+    """What `numpy(force=True)` reads."""
+    for method in (torch.Tensor.detach, torch.Tensor.cpu, torch.Tensor.resolve_conj, torch.Tensor.resolve_neg):
+        tensor = apply_method(machine, method, [tensor], {})
+    return tensor
+
+
+def dtype_of_named_class(machine: Machine, arguments: list[Value], keywords: dict) -> torch.dtype | None:
+    """Of `x.type("torch.DoubleTensor")`, where the tensor lies on a processor already."""
+    asked = machine.realize(arguments[1]) if len(arguments) == 2 and not keywords else None
+    if not isinstance(asked, ConstantValue) or type(asked.value) is not str or arguments[0].device.type != "cpu":
+        return None
+    dtype = getattr(getattr(torch, asked.value.removeprefix("torch."), None), "dtype", None)
+    return dtype if isinstance(dtype, torch.dtype) and not dtype.is_complex else None
 
 
 def as_number(machine: Machine, name: str, value: Value) -> Value | None:

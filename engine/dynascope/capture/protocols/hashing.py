@@ -5,11 +5,14 @@ A constant is itself; an object compared by identity is its value; a tuple is th
 
 from __future__ import annotations
 
+import dataclasses
+import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.protocols.attributes import get_now
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS
@@ -62,6 +65,8 @@ def hash_key(machine: Machine, value: Value) -> Any:
     if isinstance(value, (TensorValue, FunctionValue)) or hashes_by_identity(value):
         machine.note_key(value)
         return value
+    if isinstance(value, InstanceValue) and (fields := compared_fields(value.cls)) is not None:
+        return DATACLASS, value.cls, tuple(hash_key(machine, get_now(machine, value, name)) for name in fields)
     raise Break(ForeignValue(value.python_type.__name__, machine.expression()))
 
 
@@ -108,6 +113,23 @@ def refusal(machine: Machine, python_type: type, *words: Any) -> Raised | Break:
     if RUNNING.key_refusal_tells_use:
         return Break(ForeignValue(python_type.__name__, machine.expression()))
     return machine.throw(TypeError, *words)
+
+
+DATACLASS = object()
+"""What the key of a frozen dataclass begins with, so that it is none of a tuple's."""
+
+
+def compared_fields(cls: type) -> list[str] | None:
+    """The fields that two objects of a frozen dataclass are equal by, where `dataclasses` made its methods for that; else None."""
+    made = getattr(cls, "__dataclass_params__", None)
+    if made is None or "__dataclass_params__" not in vars(cls) or not (made.frozen and made.eq):
+        return None
+    for name in ("__hash__", "__eq__"):
+        method = vars(cls).get(name)
+        if not isinstance(method, types.FunctionType) or method.__code__.co_filename != "<string>":
+            return None
+    fields = dataclasses.fields(cls)
+    return [field.name for field in fields if field.compare] if all(field.hash is None for field in fields) else None
 
 
 def hashes_by_identity(value: Value) -> bool:

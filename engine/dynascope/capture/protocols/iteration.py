@@ -39,6 +39,7 @@ from dynascope.capture.values import (
     Value,
     ZipValue,
 )
+from dynascope.guards.guard import ItemsComeAs
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -124,11 +125,14 @@ def known_elements(machine: Machine, value: Value) -> list[Value] | tuple[Value,
 
 def set_order(machine: Machine, value: SetValue) -> list[Value]:
     """The order of a set that was made here is asked of one of Python's that came to be in the same way. Where none is known,
-    that of numbers is taken for the order of a set to which they came one by one; others hash in a way of the process's own. How a set
-    came to be that is made of one from outside is not known."""
+    that of numbers is taken for the order of a set to which they came one by one; others hash in a way of the process's own. That of a set
+    from outside is guarded; how another one came to be that is made of it is not known."""
     told = value.told_order()
     if told is not None:
         return [value.items[key] for key in told]
+    if value.source is not None and value.done == () and len(value.items) > 1:  # read in its own order
+        machine.guards.add(value.source, ItemsComeAs(tuple(value.object)))
+        return list(value.items.values())
     if value.recipe is not None and all(type(key) in (int, bool) for key in value.items):
         return [value.items[key] for key in set(iter(value.items))]
     if len(value.items) <= 1:

@@ -280,6 +280,14 @@ def is_ordered_by_items(left: Value, right: Value, op: Operator) -> bool:
     return all(lookup(side.python_type, name) is vars(base)[name] for side in (left, right) for name in (op.method, op.reflected))
 
 
+def compare_items(machine: Machine, op: Operator, left: ListValue | TupleValue, right: ListValue | TupleValue) -> Any:
+    """How CPython compares two lists, two tuples or two deques."""
+    if op.method not in ORDERING:
+        alike = len(left.items) == len(right.items) and all(are_equal(machine, *pair) for pair in zip(left.items, right.items, strict=True))
+        return boolean(alike == (op.function is operator.eq))
+    return order_of_items(machine, op, left, right)
+
+
 def order_of_items(machine: Machine, op: Operator, left: ListValue | TupleValue, right: ListValue | TupleValue) -> Any:
     """The first two items that differ say it, and nothing after them is asked: `sorted(tensors.items())` compares names."""
     for one, other in zip(left.items, right.items, strict=False):
@@ -654,6 +662,10 @@ def _set_in_place(function: Callable) -> Callable[[Any, Any, Any], Value]:
     return run
 
 
+def _subset(function: Callable) -> Callable[[Any, Any, Any], Value]:
+    return lambda machine, left, right: boolean(function(*(set(as_set_items(machine, side)) for side in (left, right))))
+
+
 SETS = (SetValue, DictViewValue)
 Rule = Callable[[Any, Any, Any], Value]
 CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
@@ -680,5 +692,6 @@ CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
         for right in SETS
         for function, select in SET_OPERATIONS.items()
     },
+    **{(SetValue, SetValue, function): _subset(function) for function in (operator.lt, operator.le, operator.gt, operator.ge)},
     **{(SetValue, SetValue, operator_in_place(function)): _set_in_place(function) for function in SET_OPERATIONS},
 }
