@@ -80,13 +80,14 @@ NOT_TRIED = frozenset(
     __hash__""".split()  # noqa: SIM905
 )
 ANY_ITERATOR = itertools.product, itertools.permutations, itertools.combinations, itertools.zip_longest
+ANY_ITERATOR += (itertools.combinations_with_replacement,)
 """What becomes of such an object, once made and then returned, is an iterator over the same items."""
 ITERATORS = (
     *(type(iter(each)) for each in ([], (), {}, {}.items(), {}.values(), set(), "", "\xe9", b"", range(1), range(1 << 70))),
     *(type(iter(each)) for each in (collections.deque(), collections.OrderedDict())),
     *(type(reversed(each)) for each in ([], {}, {}.items(), {}.values(), range(1), (), collections.deque())),
     *(map, zip, filter, enumerate, types.GeneratorType, itertools.chain, itertools.accumulate, itertools.islice),
-    *(itertools.combinations_with_replacement, itertools.compress, itertools.starmap, itertools.takewhile, itertools.dropwhile),
+    *(itertools.compress, itertools.starmap, itertools.takewhile, itertools.dropwhile),
     *(itertools.pairwise, itertools.filterfalse, *ANY_ITERATOR),
 )
 PROGRAM = """

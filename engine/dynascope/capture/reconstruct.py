@@ -134,10 +134,11 @@ def range_of(items: tuple[int, ...]) -> range:
 
 
 EXHAUSTED = _exhausted()
+REVERSED_DEQUE = type(reversed(collections.deque()))
 AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed([])): lambda items: reversed(list(items[::-1])),
     type(iter(collections.deque())): lambda items: iter(collections.deque(items)),
-    type(reversed(collections.deque())): lambda items: reversed(collections.deque(items[::-1])),
+    REVERSED_DEQUE: lambda items: reversed(collections.deque(items[::-1])),
     reversed: lambda items: reversed(tuple(items[::-1])),
     type(reversed({})): lambda items: reversed(dict.fromkeys(items[::-1])),
     type(reversed({}.values())): lambda items: reversed(dict(enumerate(items[::-1])).values()),
@@ -178,6 +179,11 @@ def iterator_at(iterable: Any, position: int) -> Any:
     for _ in range(position):
         next(iterator)
     return iterator
+
+
+def reversed_at(iterable: Any, position: int) -> Any:
+    """An iterator from the end that has given `position` items."""
+    return iterator_at(reversed(iterable), position)
 
 
 class Rebuilder:
@@ -447,7 +453,8 @@ class Rebuilder:
         if value.owner is not None:
             if value.has_other_keys():  # one made anew would take those for its own
                 raise Break(UnrebuildableValue(value.cls.__name__))
-            self.call_constant(iterator_at, value.owner, ConstantValue(value.position))
+            at = reversed_at if value.cls is REVERSED_DEQUE else iterator_at
+            self.call_constant(at, value.owner, ConstantValue(value.position))
             return
         if value.iterable is not None:
             self.call_constant(iterator_at, value.iterable, ConstantValue(value.position))

@@ -204,6 +204,8 @@ def copy(machine: Machine, value: ListValue) -> Value:
 def place_of(machine: Machine, value: ListValue | TupleValue, item: Value, bounds: Sequence[Value] = ()) -> int | None:
     """Where the first equal item is, between the bounds; None where there is none."""
     limits = [items.index_of(machine, each, "list") for each in bounds]
+    if any(isinstance(limit, slice) for limit in limits):
+        raise machine.throw(TypeError, "slice indices must be integers or have an __index__ method")
     places = range(*slice(*(limits or [None])[:1], *(limits[1:] or [None])).indices(len(value.items)))
     return next((at for at in places if operators.are_equal(machine, value.items[at], item)), None)
 
@@ -472,16 +474,7 @@ for _name, _function in {
 def _protocol(classes: tuple[type, ...], name: str, function: Any) -> None:
     for cls in classes:
         if name in vars(cls):
-            MEANINGS[getattr(cls, name)] = _of_kind(function)
-
-
-def _of_kind(function: Any) -> Any:
-    def run(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-        values = [machine.realize(each) for each in arguments]
-        values[0] = container_of(machine, values[0])
-        return function(machine, *values)
-
-    return run
+            MEANINGS[getattr(cls, name)] = on_container(function)
 
 
 _ALL = (list, tuple, set, frozenset, types.MappingProxyType, *DICTIONARIES)

@@ -98,10 +98,10 @@ def extendleft(machine: Machine, value: ListValue, more: Value) -> Value:
 
 @method(DEQUE)
 def insert(machine: Machine, value: ListValue, at: Value, item: Value) -> Value:
-    held, limit = list(value.items), longest(value)
+    place, held, limit = index_in(machine, at), list(value.items), longest(value)
     if limit is not None and len(held) >= limit:
         raise machine.throw(IndexError, "deque already at its maximum size")
-    held.insert(index_in(machine, at), item)
+    held.insert(place, item)
     items.replace(machine, value, held)
     return NONE
 
@@ -236,18 +236,18 @@ def __contains__(machine: Machine, value: ListValue, item: Value) -> Value:
 def __getitem__(machine: Machine, value: ListValue, key: Value) -> Value:
     at = items.index_of(machine, key, "deque") if value.is_unread else None
     found = lists.from_end(machine, value, at) if isinstance(at, int) else None
-    return value.items[place(machine, value, key)] if found is None else found
+    return value.items[place_in(machine, value, key)] if found is None else found
 
 
 @method(DEQUE)
 def __setitem__(machine: Machine, value: ListValue, key: Value, item: Value) -> Value:
     changed = list(value.items)
-    changed[place(machine, value, key)] = item
+    changed[place_in(machine, value, key)] = item
     items.replace(machine, value, changed)
     return NONE
 
 
-def place(machine: Machine, value: ListValue, key: Value) -> int:
+def place_in(machine: Machine, value: ListValue, key: Value) -> int:
     at = items.index_of(machine, key, "deque")
     if not isinstance(at, int):
         raise Break(ProgramRaises("TypeError", machine.expression()))

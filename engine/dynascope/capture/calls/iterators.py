@@ -379,6 +379,9 @@ def map_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
 
 
 def extreme(machine: Machine, symbol: str, python: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    if "default" in keywords and len(arguments) > 1:
+        name = "min" if symbol == "<" else "max"
+        raise machine.throw(TypeError, f"Cannot specify a default for {name}() with multiple positional arguments")
     given = elements(machine, arguments[0]) if len(arguments) == 1 else arguments
     if not given:
         if "default" in keywords:

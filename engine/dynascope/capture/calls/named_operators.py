@@ -7,6 +7,7 @@ such a call may come to is left to Python.
 from __future__ import annotations
 
 import collections
+import operator
 from typing import TYPE_CHECKING, Any
 
 from dynascope.capture.calls.arguments import Arguments, Keywords
@@ -27,6 +28,8 @@ KINDS = {
 }  # fmt: skip
 
 
+TAKE_OTHERS = (operator.mul, operator.imul, operator.iadd)
+"""What a container does with something of another kind: it is repeated, or a list is extended."""
 BASES = {ListValue: list, TupleValue: tuple, SetValue: (set, frozenset), DictValue: dict}
 
 
@@ -40,7 +43,7 @@ def _named(op: Operator, name: str, kind: type) -> Any:
             if is_other and op.method in COMPARING:
                 return ConstantValue(NotImplemented)
             is_reflected = name == op.reflected and op.method not in COMPARING
-            if not is_other or not isinstance(sides[1], kind):  # a deque's contents are no list
+            if not is_other or (op.function in TAKE_OTHERS and not isinstance(sides[1], kind)):  # a deque's contents are no list
                 found = of_one_kind(machine, op, *(reversed(sides) if is_reflected else sides))
         if found is None:
             raise Break(ForeignCall(machine.expression()))
@@ -52,7 +55,7 @@ def _named(op: Operator, name: str, kind: type) -> Any:
 def of_one_kind(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     """None where the operator asks something of the other side that its kind alone does not answer."""
     rule = CONTAINER_RULES.get((type(left), type(right), op.function))
-    if rule is not None:
+    if rule is not None and (type(left) is type(right) or all(map(is_counted, (left, right)))):
         return rule(machine, left, right)
     if type(left) is not type(right) or op.method not in COMPARING:
         return None
@@ -63,8 +66,14 @@ def of_one_kind(machine: Machine, op: Operator, left: Value, right: Value) -> An
     return None
 
 
+def is_counted(value: Value) -> bool:
+    """Of a sequence and how often it is repeated: whether that is a number. What else it may be `list.__mul__` has words of its own for."""
+    return not isinstance(value, ConstantValue) or type(value.value) in (int, bool)
+
+
 for _cls, _kind in KINDS.items():
     for _op in (*OPERATORS.values(), *COMPARISONS.values()):
-        for _name in {_op.in_place_method} if _op.in_place_method else {_op.method, _op.reflected}:
+        _names = [_op.method] if _op.method in COMPARING else [_op.method, _op.reflected]
+        for _name in [_op.in_place_method] if _op.in_place_method else _names:
             if (_entry := vars(_cls).get(_name)) is not None and _entry not in MEANINGS:
                 MEANINGS[_entry] = _named(_op, _name, _kind)
