@@ -22,6 +22,17 @@ def test_names_that_differ_in_case_alone_are_several_arguments(names, as_globals
             assert torch.equal(mine, theirs)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "dynascope"])
+def test_names_that_a_graph_itself_uses(backend):
+    def program(slice, device, inf, nan, x):
+        masked = x.masked_fill(x > 0, float("inf")) + torch.full_like(x, float("nan"))
+        return slice[:, 1:] * 2, torch.zeros(3, device=x.device) + device, masked, inf, nan + torch.tensor([1.0, float("inf"), 2.0])
+
+    given = [torch.randn(3, 3), torch.ones(3), torch.tensor(5.0), torch.tensor(7.0), torch.randn(3)]
+    for mine, theirs in zip(dynascope.compile(program, backend=backend)(*given), program(*given), strict=True):
+        assert torch.equal(mine.nan_to_num(-1), theirs.nan_to_num(-1))
+
+
 def test_names_in_parts_between_kernels():
     def program(x, X, w):  # noqa: N803
         y = X[X > 0] * 2

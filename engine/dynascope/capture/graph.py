@@ -76,8 +76,9 @@ class GraphBuilder:
     def input(self, name: str, source: Source, real: Any, example: Any, device: torch.device | None) -> fx.Node:
         node = placeholder(self.graph, _identifier(name))
         known = self.arguments.get(str(node.target))
-        if known is not None and not known._erased:
-            node.target = node.name  # `a.b` and `a_b` are arguments of one function; `input` is called `input_1` inside
+        is_taken = known is not None and not known._erased  # `a.b` and `a_b` are two arguments, and `input` is `input_1` inside
+        if is_taken or (node.name != node.target and node.target not in NOT_IN_TEXTS):
+            node.target = node.name
         self.arguments[str(node.target)] = self.arguments[node.name] = node
         self._annotate(node, example, device)
         node.meta["read_as"] = source.expression()
@@ -388,6 +389,11 @@ def by_object(target: Callable[..., Any]) -> Callable[..., Any]:
 
     original.__name__ = original.__qualname__ = str(name)
     return original
+
+
+NOT_IN_TEXTS = frozenset({"input", "id", "type", "filter", "hash", "vars", "format", "object", "next", "iter", "map", "zip", "any", "all"})
+"""Names that fx gives no node, and that no text of a graph asks for: an argument keeps them. Others (`device`, `slice`, `inf`) would hide
+what the text means."""
 
 
 def _identifier(name: str) -> str:
