@@ -610,18 +610,19 @@ class Session:
 
     def check_tensor_aliases(self, inputs: list[TensorValue]) -> list[TensorValue]:
         machine = self.machine
-        written = {id(storage_owner(tensor, inputs)): tensor for tensor in machine.tensor_writes}
-        written = [tensor for tensor in inputs if id(tensor) in written]
+        owners = storage_owners(inputs)
+        is_written = {id(owners.get(memory_of(tensor), tensor)) for tensor in machine.tensor_writes}
+        written = [tensor for tensor in inputs if id(tensor) in is_written]
+        apart = not written or NoOverlap().holds(*[tensor.object for tensor in inputs])
         for tensor in written:
             if tensor.object.requires_grad:
                 machine.guards.add(tensor.source, WrittenAs.of(tensor.object))
-            for other in inputs:
+            for other in () if apart else inputs:
                 if other is tensor:
                     continue
                 if not NoOverlap().holds(tensor.object, other.object):
                     raise Break(AliasedMutation(tensor.source.expression(), other.source.expression()))
         if written and len(inputs) > 1:
-            apart = NoOverlap().holds(*[tensor.object for tensor in inputs])
             pairs = itertools.product(written, inputs)
             groups = [inputs] if apart else [pair for pair in pairs if pair[0] is not pair[1]]
             for group in groups:
@@ -644,10 +645,13 @@ def place_raised(error: Exception) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
 
 
-def storage_owner(tensor: TensorValue, inputs: list[TensorValue]) -> TensorValue:
-    """The input whose memory a written tensor is a part of, as a view or through `.data`, or the tensor itself."""
-    memory = tensor.example.untyped_storage()._cdata
-    return next((each for each in inputs if each.example.untyped_storage()._cdata == memory), tensor)
+def storage_owners(inputs: list[TensorValue]) -> dict[int, TensorValue]:
+    """By their memory the inputs, the first of several: what is written is a part of it, as a view or through `.data`."""
+    return {memory_of(each): each for each in reversed(inputs)}
+
+
+def memory_of(tensor: TensorValue) -> int:
+    return tensor.example.untyped_storage()._cdata
 
 
 def guard_cells(machine: Machine, outside: list[Value]) -> None:

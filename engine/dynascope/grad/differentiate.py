@@ -22,7 +22,7 @@ from dynascope.grad.gradients import Gradients, describe_gradients
 from dynascope.grad.inputs import scope_of
 from dynascope.grad.interpret import refusal_within
 from dynascope.grad.options import GradOptions
-from dynascope.grad.outputs import Overlap, check_inputs, overlapping_input, sharing_storages
+from dynascope.grad.outputs import Overlap, OverlappingInputs, check_inputs, sharing_storages
 from dynascope.grad.pair import Computed, GradPair, InputItself, Overwritten, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
 from dynascope.grad.passes import ends_of, inputs_reached, leaves_reached, possible_after
@@ -85,7 +85,7 @@ def differentiate(graph: fx.GraphModule, example_inputs: list[Any], options: Gra
     program = replace(program, sharing=sharing_storages(example_inputs))
     inputs = list(example_inputs)
     try:
-        return joint_of(program, lambda index, history: overlapping_input(inputs, index, history)).pair()
+        return joint_of(program, OverlappingInputs(inputs).find).pair()
     finally:
         inputs.clear()  # recordings at several sizes are closures in a cycle, which nobody collects at once
 

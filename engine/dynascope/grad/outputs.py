@@ -6,8 +6,10 @@ return x, x[0], h, h.view(-1)   ->   InputItself(0), ViewOf(InputItself(0)), Com
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -379,18 +381,44 @@ def _describe_mutations(
             results.places.append(InputItself(mutated.index))
 
 
-def overlapping_input(examples: Sequence[Any], index: int, records_history: bool) -> int | None:
-    """The number of another example that shares memory with this one, if any does; where a write to this one gives all views of its
-    base another history, of any of these."""
-    for other, example in enumerate(examples):
-        if (
-            other != index
-            and isinstance(example, torch.Tensor)
-            and example.device == examples[index].device
-            and (_overlap(examples[index], example) or (records_history and autograd_base(example) is autograd_base(examples[index])))
-        ):
-            return other
-    return None
+class OverlappingInputs:
+    """`find(index, records_history)` is the number of another example that shares memory with this one, if any does; where a write to this
+    one gives all views of its base another history, of any of these. Few examples come near another one: only those are compared."""
+
+    def __init__(self, examples: Sequence[Any]) -> None:
+        self.examples = examples
+
+    @cached_property
+    def _neighbours(self) -> list[int]:
+        """The examples whose memory begins before that of another one ends, or that have a storage or a base in common."""
+        tensors = {at: example for at, example in enumerate(self.examples) if isinstance(example, torch.Tensor)}
+        near = {at for at, tensor in tensors.items() if not tensor.numel()}
+        bases = {at: autograd_base(tensor) for at, tensor in tensors.items()}
+        times = Counter(map(id, bases.values()))
+        near |= {at for at, base in bases.items() if times[id(base)] > 1}
+        lie = sorted((str(tensor.device), *_range(tensor), at) for at, tensor in tensors.items() if _has_memory(tensor))
+        reached, reaching = ("", 0), -1
+        for device, start, end, at in lie:
+            if (device, start) < reached:
+                near |= {at, reaching}
+            if (device, end) > reached:
+                reached, reaching = (device, end), at
+        return sorted(near)
+
+    def find(self, index: int, records_history: bool) -> int | None:
+        if index not in self._neighbours:
+            return None
+        one = self.examples[index]
+        for at in self._neighbours:
+            other = self.examples[at]
+            if at != index and other.device == one.device:
+                if _overlap(one, other) or (records_history and autograd_base(other) is autograd_base(one)):
+                    return at
+        return None
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return tensor.device.type != "meta" and tensor.numel() > 0
 
 
 def sharing_storages(examples: Sequence[Any]) -> frozenset[int]:
@@ -408,10 +436,12 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
         return False
     if a.numel() == 0 or b.numel() == 0:
         return a.untyped_storage()._cdata == b.untyped_storage()._cdata
-    start_a, start_b = a.data_ptr(), b.data_ptr()
-    return start_a < start_b + _extent(b) and start_b < start_a + _extent(a)
+    (start, end), (start_of_other, end_of_other) = _range(a), _range(b)
+    return start < end_of_other and start_of_other < end
 
 
-def _extent(tensor: torch.Tensor) -> int:
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    """The first and the past-the-last byte that its elements lie in."""
     elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return elements * tensor.element_size()
+    start = tensor.data_ptr()
+    return start, start + elements * tensor.element_size()

@@ -66,13 +66,13 @@ weakly = weakref.ref
 def plan_keeping(pair: GradPair) -> Keeping:
     assert pair.program is not None
     saved = {s.origin.index for s in pair.saved if isinstance(s.origin, InputItself) and not s.is_held}
-    tensors, values = [], []
+    tensors, values, kept = [], [], pair.saved_bytes
     for index, facts in enumerate(pair.program.inputs):
         if not isinstance(facts, InputFacts) or not facts.counts_versions:
             values.append(index)
         elif index not in saved:
             is_parameter = facts.requires_grad and facts.is_leaf
-            tensors.append((index, is_parameter or facts.layout.byte_count * SMALL <= pair.saved_bytes))
+            tensors.append((index, is_parameter or facts.layout.byte_count * SMALL <= kept))
     rewritten = _rewritten(pair)
     devices = {facts.device for facts in pair.program.inputs if isinstance(facts, InputFacts)} | {torch.device("cpu")}
     devices = {device for device in devices if device.type != "meta"}

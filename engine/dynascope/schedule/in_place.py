@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
-from dynascope.dataclass import dataclass
 from dynascope.loops.lower.numbers import item_of
 from dynascope.loops.nodes import Body, Buffer, CheckIndex, ExternCall, Load, Origin, Store, TensorView
 from dynascope.schedule import memory
@@ -47,14 +45,14 @@ def written_in_place(schedule: Schedule, mutations: Sequence[tuple[int, int]]) -
     targets = dict(_targets(schedule, mutations))
     if not targets:
         return schedule
-    work = _Work(schedule, list(schedule.steps), list(schedule.outputs))
+    work = _Work(schedule)
     # The last first: a step that allocates nothing any more stands in nobody's way.
     for number in range(len(work.steps) - 1, -1, -1):
         if number < len(work.steps):
             work.rewrite(number, targets)
-    if not work.is_changed:
+    if not work.names:
         return schedule
-    program = replace(schedule.program, outputs=tuple(work.outputs))
+    program = replace(schedule.program, outputs=tuple(renamed(output, work.names) for output in schedule.outputs))
     return memory.plan(program, tuple(work.steps), schedule.borders)
 
 
@@ -65,14 +63,50 @@ def _targets(schedule: Schedule, mutations: Mutations) -> Iterator[tuple[str, Bu
     return ((result, target) for result, target in found if target.name not in made)
 
 
-@dataclass(slots=True)
 class _Work:
-    """The steps so far. Of a step that was rewritten, all later ones read the input instead of the result."""
+    """The steps so far. Of a step that was rewritten, all later ones read the input instead of the result: `names` has that of each."""
 
-    schedule: Schedule
-    steps: list[Step]
-    outputs: list[Any]
-    is_changed: bool = False
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.steps = schedule, list(schedule.steps)
+        self.names: dict[str, str] = {}
+        self.place = {node.origin.node: place for place, node in enumerate(schedule.program.nodes)}
+        self._look()
+
+    def _look(self) -> None:
+        """Where buffers are read and made, and which steps may raise or allocate, by the numbers of the steps: a graph that writes many
+        inputs asks for each of them."""
+        self.readers: dict[str, set[int]] = {}
+        self.makers: dict[str, set[int]] = {}
+        self.raising: set[int] = set()
+        self.checking: set[int] = set()
+        self.looking_calls: set[int] = set()
+        self.allocating: set[int] = set()
+        for number in range(len(self.steps)):
+            self._note(number)
+
+    def _note(self, number: int) -> None:
+        step, is_call = self.steps[number], isinstance(self.steps[number], ExternCall)
+        made = memory.makes(step)
+        for name in memory.reads(step):
+            self.readers.setdefault(name, set()).add(number)
+        for name in made:
+            self.makers.setdefault(name, set()).add(number)
+        if _raising(step):
+            (self.looking_calls if is_call else self.checking).add(number)
+            self.raising.add(number)
+        if is_call or any(self.schedule.buffers[name].role == "temporary" for name in made):
+            self.allocating.add(number)
+
+    def _put(self, number: int, step: Step) -> None:
+        """Another step in place of one."""
+        for name in memory.reads(self.steps[number]):
+            self.readers[name].discard(number)
+        for name in memory.makes(self.steps[number]):
+            self.makers[name].discard(number)
+        for numbers in (self.raising, self.checking, self.looking_calls, self.allocating):
+            numbers.discard(number)
+        self.steps[number] = step
+        self._note(number)
 
     def rewrite(self, number: int, targets: Mapping[str, Buffer]) -> None:
         step = self.steps[number]
@@ -98,8 +132,7 @@ class _Work:
         if found is None or not all(self._can_be_read(name, same_body[-1]) for name in names):
             return False
         part = finished(group.device, *shaped(*found, ()))
-        others = [step for n, step in enumerate(self.steps) if n not in same_body]
-        read = {name for name in names.values() if name in part.reads or self._is_read(name, others)}
+        read = {name for name in names.values() if name in part.reads or self.readers.get(name, set()) - {*same_body}}
         if read:
             own = read.intersection(part.reads)
             if not all(reads_before(part, name, name) for name in own) or not self._ends_well(same_body[-1], part, read):
@@ -107,11 +140,13 @@ class _Work:
             part = replace(part, in_place=frozenset(own))
         else:
             writes = [op.origin for op in part.body if isinstance(op, Store)]
-            if self._raises_sooner([part, *self.steps[same_body[-1] + 1 :]], writes):
+            if self._raises_sooner([part, *self._raising_from(same_body[-1] + 1)], writes):
                 return False
-        self.steps[same_body[-1]] = part
+        self._put(same_body[-1], part)
         for n in reversed(same_body[:-1]):
             del self.steps[n]
+        if same_body[:-1]:
+            self._look()
         self._rename(names)
         return True
 
@@ -121,9 +156,9 @@ class _Work:
         result = step.node.result.name
         if target.name in step.group.reads or self._is_read_elsewhere(target.name, step) or not self._can_be_read(result, number):
             return
-        if self._raises_sooner(self.steps[number:], [step.node.origin]):
+        if self._raises_sooner(self._raising_from(number), [step.node.origin]):
             return
-        self.steps[number] = ScatterGroup(storing_to(step.group, result, target.name), replace(step.node, result=target))
+        self._put(number, ScatterGroup(storing_to(step.group, result, target.name), replace(step.node, result=target)))
         self._rename({result: target.name})
 
     def _call(self, number: int, call: ExternCall, targets: Mapping[str, Buffer]) -> None:
@@ -140,61 +175,53 @@ class _Work:
         if self._is_read_elsewhere(target.name, call):
             if not self._ends_well(number, call, {target.name}):
                 return
-        elif self._raises_sooner(self.steps[number + 1 :], [call.origin]):
+        elif self._raises_sooner(self._raising_from(number + 1), [call.origin]):
             return
-        self.steps[number] = replace(changes, results=(None,))
+        self._put(number, replace(changes, results=(None,)))
         self._rename({result: target.name})
 
     def _whole(self, number: int, group: Step, target: Buffer, result: str) -> None:
         """Where the old contents are read: by nobody later, and nothing may raise any more."""
-        if sum(result in memory.makes(step) for step in self.steps) != 1:
+        if len(self.makers.get(result, ())) != 1:
             return
         if not isinstance(group, FusionGroup) or result in group.reads or not reads_before(group, target.name, result):
             return
         if self._can_be_read(result, number) and self._ends_well(number, group, {target.name}):
-            self.steps[number] = storing_to(group, result, target.name)
+            self._put(number, storing_to(group, result, target.name))
             self._rename({result: target.name})
 
     def _ends_well(self, number: int, step: Step, targets: set[str]) -> bool:
         """Whether a step may change inputs whose old contents are read: by nobody later, and nothing may raise any more."""
-        later = self.steps[number + 1 :]
-        if any(map(_checks, self.steps)) or any(self._is_read(target, later) for target in targets):
+        if self.checking or any(number < other for target in targets for other in self.readers.get(target, ())):
             return False
-        if any(isinstance(other, ExternCall) and not _only_by_size(other) for other in later):
+        if max(self.looking_calls, default=-1) > number:
             return False
         # Memory of a GPU ends sooner, and of many programs one may read what another has written.
         is_many = isinstance(step, FusionGroup) and bool(step.columns)
-        return step.device is None or step.device.type == "cpu" or not (is_many or self._allocates(later))
+        return step.device is None or step.device.type == "cpu" or not (is_many or max(self.allocating, default=-1) > number)
 
     def _raises_sooner(self, steps: Sequence[Step], writes: Sequence[Origin]) -> bool:
         """Whether one of the steps may raise for what the program computes before these writes."""
-        order = {node.origin.node: place for place, node in enumerate(self.schedule.program.nodes)}
-        first = min(order.get(write.node, -1) for write in writes)
-        return any(order.get(origin.node, -1) < first for step in steps for origin in _raising(step))
+        first = min(self.place.get(write.node, -1) for write in writes)
+        return any(self.place.get(origin.node, -1) < first for step in steps for origin in _raising(step))
 
-    def _allocates(self, steps: Sequence[Step]) -> bool:
-        return any(
-            isinstance(step, ExternCall) or any(self.schedule.buffers[name].role == "temporary" for name in memory.makes(step))
-            for step in steps
-        )
-
-    def _is_read(self, name: str, steps: Sequence[Step]) -> bool:
-        return any(name in memory.reads(step) for step in steps)
+    def _raising_from(self, number: int) -> list[Step]:
+        return [self.steps[other] for other in sorted(self.raising) if other >= number]
 
     def _is_read_elsewhere(self, name: str, own: Step) -> bool:
-        return self._is_read(name, [step for step in self.steps if step is not own])
+        return any(self.steps[number] is not own for number in self.readers.get(name, ()))
 
     def _can_be_read(self, result: str, number: int) -> bool:
         """Whether the steps after it can read an input in place of the result: not where one may hand on a view of it."""
-        readers = [step for step in self.steps[number + 1 :] if result in memory.reads(step)]
+        readers = [self.steps[other] for other in self.readers.get(result, ()) if other > number]
         return not any(
             isinstance(step, ScatterGroup) or (isinstance(step, ExternCall) and memory.may_return_view(step)) for step in readers
         )
 
     def _rename(self, names: Mapping[str, str]) -> None:
-        self.is_changed = True
-        self.steps = [reading(step, names) for step in self.steps]
-        self.outputs = [renamed(output, names) for output in self.outputs]
+        self.names |= names
+        for number in sorted({number for name in names for number in self.readers.get(name, ())}):
+            self._put(number, reading(self.steps[number], names))
 
 
 _SETS = frozenset(f"aten.{name}" for name in ("index_copy", "index_put", "scatter", "masked_fill", "masked_scatter"))
@@ -236,11 +263,6 @@ def _copy_to_slice(call: ExternCall) -> ExternCall | None:
 
 def _only_by_size(call: ExternCall) -> bool:
     return call.operator is item_of or str(getattr(call.operator, "overloadpacket", call.operator)) in NEVER_RAISES
-
-
-def _checks(step: Step) -> bool:
-    """Whether a kernel may raise for what it reads."""
-    return not isinstance(step, ExternCall) and bool(_raising(step))
 
 
 def _raising(step: Step) -> list[Origin]:
