@@ -1,4 +1,4 @@
-"""Whole models on a GPU: GPT-2's training step and a decode step of 16 blocks, ours, torch.compile's and eager's.
+"""Whole models on a GPU: GPT-2's training step, one of 16 blocks at batch 1 and a decode step, ours, torch.compile's and eager's.
 
     PYTHONPATH=engine python bench/gpu_models.py                  all models, into RESULTS.md
     PYTHONPATH=engine python bench/gpu_models.py token --warm     those whose name holds a word, their steps alone, printed
@@ -72,10 +72,10 @@ def compiled(model: nn.Module, side: str):
     return torch.compile(model, **mode) if side.startswith("torch") else dynascope.compile(model, **mode)
 
 
-def training(layers: int = 12):
+def training(layers: int = 12, batch: int = 8, length: int = 1024, **sizes: int):
     torch.manual_seed(0)
-    model = Gpt(layers).cuda()
-    tokens = torch.randint(0, 50304, (8, 1025), device="cuda")
+    model = Gpt(layers, **sizes).cuda()
+    tokens = torch.randint(0, model.words.num_embeddings, (batch, length + 1), device="cuda")
 
     def step_of(side: str):
         call = compiled(model, side)
@@ -112,10 +112,12 @@ def decoding():
 MODELS = {
     "GPT-2, 12 layers, training step": training,
     "GPT-2, 48 layers, training step": lambda: training(48),
+    "16 blocks, training step at batch 1": lambda: training(16, 1, 128, width=512, heads=8, words=8192),
     "16 decoder blocks, one token": decoding,
 }
 FIRST = {name: ("torch.compile", "ours") if "48" not in name else ("ours",) for name in MODELS}
-WARM = {name: SIDES if "token" in name else ("eager", "torch.compile", "ours") for name in MODELS if "48" not in name}
+SMALL = ("16 blocks, training step at batch 1", "16 decoder blocks, one token")
+WARM = {name: SIDES if name in SMALL else ("eager", "torch.compile", "ours") for name in MODELS if "48" not in name}
 """Deep models are here for what a first call costs."""
 
 
@@ -174,7 +176,8 @@ def main() -> None:
         return
     columns = ["model", "by", "step, ms", "peak above what is held, MB", "first call, s", "in a second process, s"]
     section = f"GPU models, {torch.cuda.get_device_name().split()[1]}"
-    write_section(section, COMMAND, columns, rows, "Batch 8 of 1,024 tokens under bfloat16 autocast; decoding in bfloat16.")
+    sizes = "GPT-2 at batch 8 of 1,024 tokens, the 16 blocks (512 wide) at batch 1 of 128"
+    write_section(section, COMMAND, columns, rows, f"Training under bfloat16 autocast: {sizes}. Decoding in bfloat16.")
 
 
 def arguments() -> argparse.Namespace:

@@ -61,6 +61,7 @@ from dynascope.report.reason import Explanation, Reason
 from dynascope.runtime import launching
 from dynascope.runtime.clock import StageClock
 from dynascope.runtime.compile_aten import CompiledAten, compile_aten, compile_together
+from dynascope.runtime.graph_calls import GraphCalls, Marks, as_built, call_as_built
 from dynascope.runtime.operators import run_operators
 from dynascope.sizes import Scope
 from dynascope.tangent_check import tangents_fit
@@ -204,15 +205,17 @@ def _with_kernels(graph: Any, pair: GradPair, example_inputs: tuple, options: Op
             [made for made in graphs if made[0] is not None], options, clock, pair.written_inside, _is_read(), saved_alone(pair)
         )
         backward = others[0] if others else None
-    call, mode_notes = _in_mode(options, forward, backward is not None)
-    function = _bridged(pair, call, backward, options)
-    notes = forward.notes + (backward.notes if backward else ()) + mode_notes
+    calls = _in_mode(options, forward, [(backward, saved_alone(pair))] if backward else [])
+    function = _bridged(pair, calls.forward, backward, options, next(iter(calls.of_backward), call_as_built))
+    notes = forward.notes + (backward.notes if backward else ()) + calls.notes
     return CompiledGraph(function, graph, pair, forward, backward, notes)
 
 
-def _bridged(pair: GradPair, forward: Callable[..., Any], backward: CompiledAten | None, options: Options) -> Callable[..., Any]:
-    backends = Backends(lambda graph: _compile_part(graph, options), run_operators, tangents_fit)
-    return _outside_autocast(bridge(pair, forward, backward.call if backward else None, backends))
+def _bridged(
+    pair: GradPair, forward: Callable[..., Any], backward: CompiledAten | None, options: Options, call_of: Callable[[CompiledAten], Any]
+) -> Callable[..., Any]:
+    backends = Backends(lambda graph: call_of(_compile_part(graph, options)), run_operators, tangents_fit)
+    return _outside_autocast(bridge(pair, forward, call_of(backward) if backward else None, backends))
 
 
 def _outside_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -232,12 +235,12 @@ def _note_misaligned(pair: GradPair, example_inputs: tuple) -> None:
             node.meta["misaligned"] = isinstance(saved.origin, InputItself) and odd[saved.origin.index]
 
 
-def _in_mode(options: Options, forward: CompiledAten, is_differentiated: bool) -> tuple[Callable[..., Any], tuple[Explanation, ...]]:
+def _in_mode(options: Options, forward: CompiledAten, backwards: Sequence[tuple[CompiledAten, Marks]]) -> GraphCalls:
     if options.mode == "default":
-        return forward.call, ()
+        return as_built(forward, len(backwards))
     from dynascope.runtime.modes import in_mode  # of no use in the default mode
 
-    return in_mode(options, forward, is_differentiated, _tell)
+    return in_mode(options, forward, backwards, _tell)
 
 
 def _is_read() -> bool:
@@ -373,16 +376,18 @@ def _with_kernels_together(
         return [part.compiled for part in parts if part.compiled is not None], None
     # Of the part with the most operations forward and backward graph choose together how lies what the two alone see.
     order = sorted((at for at, pair in enumerate(pairs) if pair.backward is not None), key=lambda at: -len(pairs[at].forward.graph.nodes))
-    shared = tuple((joint.places[order[0]].start + output, place) for output, place in saved_alone(pairs[order[0]])) if order else ()
+    marks = {at: tuple((joint.places[at].start + output, place) for output, place in saved_alone(pairs[at])) for at in order}
+    shared = marks[order[0]] if order else ()
     graphs = [(joint.graph, tuple(examples[node] for node in joint.inputs)), *((pairs[at].backward, None) for at in order)]
     forward, *backwards = compile_together(graphs, options, clock, (), _is_read(), shared)
     backward_of = dict(zip(order, backwards, strict=True))
-    call, mode_notes = _in_mode(options, forward, bool(order))
-    first = HandedOut(_outside_autocast(call), joint)
-    made = [CompiledGraph(call, graph, forward=forward, notes=forward.notes + mode_notes)]
+    calls = _in_mode(options, forward, [(backward_of[at], marks[at]) for at in order])
+    call_of = dict(zip(order, calls.of_backward, strict=True))
+    first = HandedOut(_outside_autocast(calls.forward), joint)
+    made = [CompiledGraph(calls.forward, graph, forward=forward, notes=forward.notes + calls.notes)]
     for at, (part, pair) in enumerate(zip(parts, pairs, strict=True)):
         backward = backward_of.get(at)
-        function = _bridged(pair, first.of_part(at), backward, options)
+        function = _bridged(pair, first.of_part(at), backward, options, call_of.get(at, call_as_built))
         part.compiled = CompiledGraph(function, part.graph, pair, None, backward, backward.notes if backward else ())
         made.append(part.compiled)
     return made, first
@@ -428,13 +433,13 @@ def _given(part: Part, examples: dict[fx.Node, Any]) -> tuple:
     return tuple(examples.get(node, node.meta["example_value"]) for node in part.inputs)
 
 
-def _compile_part(graph: fx.GraphModule, options: Options) -> Callable:
+def _compile_part(graph: fx.GraphModule, options: Options) -> CompiledAten:
     """Kernels for a part of a backward pass, made when it is first needed: in the middle of the program's own."""
     with hook.suspended(), torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
         launching.begin()
         if isinstance(options.backend, GraphCompilers):
-            return _compiled_alone(options.backend.backward, options.backend, graph, is_guarded=False).call
-        return compile_aten(graph, None, options, empties_its_list=True, is_read=_is_read()).call
+            return _compiled_alone(options.backend.backward, options.backend, graph, is_guarded=False)
+        return compile_aten(graph, None, options, empties_its_list=True, is_read=_is_read())
 
 
 def _operators(graph: fx.GraphModule, node: fx.Node) -> CompiledGraph:

@@ -29,6 +29,7 @@ import varying_programs
 from dynascope.codegen.facts import graph_facts, memory_fact, step_facts
 from dynascope.codegen.module import KernelModule, emit
 from dynascope.codegen.target import Target
+from dynascope.codegen.verifying import verify_kernels
 from dynascope.loops.lower import lower
 from dynascope.loops.lower.repeats import find_repeats
 from dynascope.report.span import Span, UserFrame
@@ -84,6 +85,7 @@ def texts_of(graph: fx.GraphModule, device: torch.device) -> dict[str, str]:
         node.meta["user_stack"] = (UserFrame("program", Span("program.py", number)),)  # where it stands in the tests says nothing
     schedule = fuse(lower(graph, repeats=find_repeats(graph)))
     module = emit(schedule, TARGET)
+    verify_kernels(module)
     facts = graph_facts(module, "g0", "forward")
     names = {kernel.name: fact.identifier for kernel, fact in zip(module.distinct, facts.kernels, strict=True)}
     said = [*facts.borders, *facts.externs, memory_fact(schedule, "forward"), *step_facts(module, "forward", names)]

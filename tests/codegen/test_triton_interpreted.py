@@ -321,6 +321,20 @@ def test_cross_entropy():
     check(lambda x, t: F.cross_entropy(x, t), normal(4, 300), target, tolerance={"rtol": 1e-5, "atol": 1e-5})
 
 
+def test_the_gradient_of_a_loss_over_few_long_rows_has_nothing_to_combine():
+    """Programs share a row, of which the sum is one element."""
+
+    def gradient(scores, total, target):
+        inside = (target >= 0) & (target < scores.shape[1])
+        places = torch.arange(scores.shape[1]) == target.clamp(0, scores.shape[1] - 1)[:, None]
+        slope = torch.where(places & inside[:, None], -1.0, 0.0)
+        return slope - (scores - total).exp() * slope.sum(1, keepdim=True)
+
+    scores = normal(1, 9000)
+    executor = check(gradient, scores, scores.logsumexp(1, keepdim=True), torch.tensor([7000]), kernels=1)
+    assert " // 9" in executor.kernels[0].text and not executor.kernels[0].workspace_bytes
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_maximum_found_beside_its_exponentials(dtype, monkeypatch):
     """Rows that begin with minus infinities, have nothing else, or end in what is no number."""

@@ -21,7 +21,8 @@ class Recorder:
     def place(self):
         return self.here
 
-    def record(self, run):
+    def record(self, run, apart):
+        assert not apart  # nothing is lent
         self.recorded += 1
         before = [tensor.clone() for tensor in self.written]
         results = run()
@@ -161,7 +162,7 @@ def test_on_another_stream_nothing_is_replayed():
 
 def test_what_cannot_be_recorded_runs_and_is_told():
     class Refusing(Recorder):
-        def record(self, run):
+        def record(self, run, apart):
             raise RuntimeError("operation not permitted when stream is capturing")
 
     heard = []
@@ -172,20 +173,45 @@ def test_what_cannot_be_recorded_runs_and_is_told():
     assert run.gave_up and "not permitted" in str(heard[0])
 
 
-@pytest.mark.parametrize("call", [lambda x, w: (x[:2], w * 1), lambda x, w: ((y := x * w), y[:2])], ids=["input", "result"])
-def test_results_that_share_memory_stay_so(call):
+def test_results_that_share_memory_stay_so():
+    def call(x, w):
+        return ((y := x * w), y[:2])
+
     run, _ = replayed(call)
     x, w = torch.randn(2, 4)
     for _ in range(4):
         ours, eagers = run(x, w), call(x, w)
         same(ours, eagers)
-        assert (ours[0].data_ptr() == ours[1].data_ptr()) == (eagers[0].data_ptr() == eagers[1].data_ptr())
+        assert ours[0].data_ptr() == ours[1].data_ptr()
     assert run.gave_up
+
+
+def test_a_view_of_an_input_is_one_of_the_input_at_hand():
+    def call(x, w):
+        return (x[1:3], x, w * 1)
+
+    class Knowing(Recorder):
+        def record(self, run, apart):
+            self.recorded += 1
+            results = run()
+
+            def replay():
+                results[2].copy_(run()[2])
+
+            return replay, results
+
+    run, recorder = replayed(call, recorder=Knowing())
+    w = torch.randn(4)
+    for x in torch.randn(5, 5)[:, :4].unbind():
+        ours, eagers = run(x, w), call(x, w)
+        same(ours, eagers)
+        assert ours[1] is x and ours[0].data_ptr() == eagers[0].data_ptr() and ours[0].stride() == eagers[0].stride()
+    assert recorder.recorded == 1
 
 
 def test_inputs_are_not_kept_alive():
     class Forgetful(Recorder):
-        def record(self, run):
+        def record(self, run, apart):
             results = tuple(value.clone() for value in run())
             return (lambda: None), results
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from dynascope.codegen import launches
 from dynascope.runtime import compile_aten, kept_graphs, modes
+from dynascope.runtime.graph_calls import as_built
 from torch import nn
 
 
@@ -127,9 +128,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[compile_aten.CompiledAten]:
     """What a mode is asked about."""
     found = []
 
-    def noted(options, compiled, is_differentiated, told):
-        found.append(compiled)
-        return compiled.call, ()
+    def noted(options, forward, backwards, told):
+        found.append(forward)
+        return as_built(forward, len(backwards))
 
     monkeypatch.setattr(modes, "in_mode", noted)
     return found

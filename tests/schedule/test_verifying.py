@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 import pytest
 import torch
 from dynascope.codegen.module import emit
-from dynascope.codegen.verifying import verify_wrapper
+from dynascope.codegen.verifying import verify_kernels, verify_wrapper
 from dynascope.loops.index import Index, Symbol, variable
 from dynascope.loops.lower import lower
 from dynascope.loops.nodes import Argument, Compute, ExternCall, Load, LoopNode, LoopProgram, Reduce, Scan, Store
@@ -250,3 +250,15 @@ def test_a_wrapper():
             verify_wrapper(replace(made, wrapper="\n".join(broken) + "\n"))
     with pytest.raises(Invalid, match="has a kernel where"):
         verify_wrapper(replace(made, kernels=(None,) * len(made.kernels)))
+
+
+def test_a_kernel_of_a_gpu():
+    graph = record(chain, [torch.randn(8, 8)])
+    for node in graph.graph.nodes:
+        node.meta["device"] = torch.device("cuda", 0)
+    made = emit(fuse(lower(graph)))
+    verify_kernels(made)
+    at, kernel = next((at, kernel) for at, kernel in enumerate(made.kernels) if kernel is not None)
+    broken = replace(kernel, text=kernel.text.replace("tl.store(", "tl.store(missing + "))
+    with pytest.raises(Invalid, match="uses missing"):
+        verify_kernels(replace(made, kernels=exchanged(made.kernels, at, broken)))

@@ -1,14 +1,17 @@
-"""Whether a wrapper's text uses only names that it has: what it was given, what it was made with, and what it has not let go.
+"""Whether texts use only names that they have: a wrapper what it was given, what it was made with, and what it has not let go; a kernel
+for a GPU what stands in its text.
 
     verify_wrapper(module)                        raises Invalid
+    verify_kernels(module)
 
-For tests, as `loops/verifying.py`. The text is straight-line code: a name is there from its assignment to its `del`.
+For tests, as `loops/verifying.py`. A wrapper is straight-line code: a name is there from its assignment to its `del`.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 
 from dynascope.codegen.kernels import KernelModule
 from dynascope.loops.nodes import ExternCall
@@ -29,6 +32,19 @@ def verify_wrapper(module: KernelModule) -> None:
     assert isinstance(function, ast.FunctionDef)
     given = HELPERS | module.values.keys() | module.schedule.program.constants.keys() | {k.name for k in module.distinct}
     _Names(module, set(given) | {argument.arg for argument in function.args.args}).walk(function.body)
+
+
+def verify_kernels(module: KernelModule) -> None:
+    """Raises Invalid. Triton reads a kernel when it is built, on a machine that has a GPU."""
+    for kernel in module.distinct:
+        if kernel.triton is None:
+            continue
+        text = symtable.symtable(kernel.text, kernel.name, "exec")
+        there = {symbol.get_name() for symbol in text.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+        for function in text.get_children():
+            for symbol in function.get_symbols():
+                if symbol.is_global() and symbol.get_name() not in there and not hasattr(builtins, symbol.get_name()):
+                    raise Invalid(f"{function.get_name()} uses {symbol.get_name()}, which is not there:\n{kernel.text}")
 
 
 class _Names:

@@ -79,11 +79,12 @@ def _measured(schedule: Schedule, options: Any) -> Schedule:
 
 def _verify(stage: str, made: Any) -> None:
     """Raises `Invalid` where a stage broke a promise of what it makes. Read only in strict mode, and where nobody says in which."""
-    from dynascope.codegen.verifying import verify_wrapper
+    from dynascope.codegen.verifying import verify_kernels, verify_wrapper
     from dynascope.loops.verifying import verify_program
     from dynascope.schedule.verifying import verify_schedule
 
-    {"lower": verify_program, "fuse": verify_schedule, "emit": verify_wrapper}[stage](made)
+    for verify in {"lower": (verify_program,), "fuse": (verify_schedule,), "emit": (verify_wrapper, verify_kernels)}[stage]:
+        verify(made)
 
 
 def _target_of(schedule: Schedule) -> Target:

@@ -104,6 +104,8 @@ class _RowKernel:
         found = [(reduce, self._folded_part(reduce, self._lane_names(reduce))) for reduce in self._reduces(0)]
         places = [place for reduce, part in found for place in self._leave_part(reduce, *part)]
         places += [place for total in self._early(0) for place in self._leave_part(total, *self._settled_part(total))]
+        if not places:  # what would be added up along the row is one element of it
+            return
         self.writer.write("# The program that finishes last combines the parts, in their order.")
         self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32)) + program")
         self.writer.write("tl.debug_barrier()")
