@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.reasons import DataDependentBranch
+from dynascope.capture.reasons import DataDependentBranch, ForeignValue
 from dynascope.capture.set_orders import Change, SetRecipe, told
 from dynascope.capture.signals import Break
 from dynascope.dataclass import dataclass
@@ -747,6 +747,19 @@ class PartialValue(Value):
         import functools
 
         return functools.partial
+
+
+class CompilationValue(Value):
+    """What `torch.compile(target)` gives inside. A call means `target`; of which class it is, its maker knows."""
+
+    __slots__ = ("function", "keywords", "target")
+
+    def __init__(self, function: Value, target: Value, keywords: dict[str, Value]) -> None:
+        self.function, self.target, self.keywords, self.source = function, target, keywords, None
+
+    @property
+    def python_type(self) -> type:
+        raise Break(ForeignValue("compiled function", "type"))
 
 
 @dataclass(frozen=True, slots=True)
