@@ -499,6 +499,8 @@ class Session:
         caught_warnings.check_left(machine)
         context_variables.check_left(machine)
         outputs = tuple(needs(plan.roots()))
+        if not {parameter.node for parameter in machine.parameters_made}.isdisjoint(outputs):
+            raise CaptureAgain(makes_leaves=False)
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         differentiable = [node for node in outputs if not self.is_freed(node)]

@@ -68,24 +68,28 @@ def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
         make_leaf(machine, tensor)
         return
     is_leaf = tensor.object is not None and tensor.object.is_leaf
-    if not is_leaf or tensor in machine.assigned or not can_require_grad(tensor.example):
+    stays = any(tensor is each for each in machine.parameters_made)
+    if not (is_leaf or stays) or tensor in machine.assigned or not can_require_grad(tensor.example):
         raise Break(TensorAttribute(NAME))
     if wanted and not tensor.example.requires_grad and not issubclass(tensor.python_type, torch.nn.Parameter):
         # Data, to differentiate by: what follows reads it, and is one graph when it begins after this.
         raise Break(TensorAttribute(NAME))
     known = machine.requirements.get(tensor)
     if known is None:
-        check_leaf(machine, tensor)
-        machine.guards.add(AttributeSource(tensor.source, NAME), IdentityIs(tensor.object.requires_grad))
+        if not stays:
+            check_leaf(machine, tensor)
+            machine.guards.add(AttributeSource(tensor.source, NAME), IdentityIs(tensor.object.requires_grad))
         known = RequirementValue(tensor)
         machine.journal.set_item(machine.requirements, tensor, known)
-    content = tensor if wanted == tensor.object.requires_grad else None
+    required = tensor.example.requires_grad if stays else tensor.object.requires_grad
+    content = tensor if wanted == required else None
     if content is None and not wanted:
         content = detached(machine, tensor)
         machine.journal.set_item(machine.requirements, content, known)
     machine.journal.set(known, "wanted", wanted)
     machine.journal.set(known, "content", content)
-    machine.write(known)
+    if not stays:  # a parameter made inside has none to write it to
+        machine.write(known)
 
 
 def may_be_leaf(machine: Machine, tensor: TensorValue) -> bool:
