@@ -118,14 +118,16 @@ def beginning(graph: Callable[..., Any], places: Sequence[int]) -> Callable[...,
     """Where the graph raises, the program may not have come to where it tells these leaves to require grad."""
 
     def call(*arguments: Any) -> Any:
+        is_whole = False
         for at in places:
             arguments[at].requires_grad_(True)
         try:
-            return graph(*arguments)
-        except BaseException:
-            for at in places:
+            results = graph(*arguments)
+            is_whole = True
+            return results
+        finally:
+            for at in () if is_whole else places:
                 arguments[at].requires_grad_(False)
-            raise
 
     return call
 
