@@ -27,6 +27,8 @@ from dynascope.report.reason import Reason
 from dynascope.travelling import make_picklable
 
 DISABLED = "__dynascope_disable__"
+COMPILES = "__dynascope_compiles__"
+"""What capture knows the functions by that compile what they are given (`capture/calls/compiled_inside.py`)."""
 _tables: weakref.WeakKeyDictionary[Any, Options] = weakref.WeakKeyDictionary()
 _overruled: dict[str, Any] = {}
 F = TypeVar("F", bound=Callable[..., Any])
@@ -463,6 +465,10 @@ def torch_compile(
     """
     chosen = "dynascope" if backend == "inductor" else backend
     return compile(model, backend=chosen, fullgraph=fullgraph, dynamic=dynamic, mode=mode, disable=disable)
+
+
+setattr(compile, COMPILES, True)
+setattr(torch_compile, COMPILES, True)
 
 
 def optimize(

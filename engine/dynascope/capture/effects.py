@@ -312,7 +312,7 @@ def write_data(rebuilder: Rebuilder, value: DataValue) -> None:
 
 def write_requirement(rebuilder: Rebuilder, value: RequirementValue) -> None:
     """Where it was changed back, it is what it was."""
-    if value.content is value.tensor:
+    if value.content is value.tensor and not value.from_start:
         return
     rebuilder.builder.load_constant(value.wanted)
     rebuilder.load(value.tensor)

@@ -148,6 +148,8 @@ class Machine:
         """What the program has put beside tensors by a name (`x.note = v`)."""
         self.leaves_made: list[TensorValue] = []
         """Tensors made inside that the program has told to require grad."""
+        self.parameters_made: list[TensorValue] = []
+        """Parameters and buffers that were made inside (`TensorValue.made_as`)."""
         self.leaves_left: list[TensorValue] = []
         """What they were before the program gave them other memory (`leaf.data = y`)."""
         self.rewritten: list[Value] = []

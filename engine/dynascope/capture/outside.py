@@ -27,7 +27,7 @@ from dynascope.capture import numpy_numbers, outside_generators
 from dynascope.capture.distributed_values import is_distributed, is_mesh, is_placement
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
-from dynascope.capture.protocols import loop_turns, outside_iterators
+from dynascope.capture.protocols import gradient_requirements, loop_turns, outside_iterators
 from dynascope.capture.protocols.classes import is_like_plain, lookup, refuse_own_comparisons
 from dynascope.capture.protocols.hashing import hash_key, note_number
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
@@ -242,12 +242,14 @@ class Outside:
         extents = extents_of(self.machine, object, source)
         expected = (extents.expected_sizes, extents.expected_strides) if extents is not None else ()
         self.machine.guards.add(source, TensorMatches.of(object, *expected))
-        example = self.machine.in_plain_mode(lambda: meta_of(object))
-        node = self.machine.graph.input(self._name_of(source), source, object, example, object.device)
+        given = self.machine.in_plain_mode(lambda: gradient_requirements.from_the_start(self.machine, object, source))
+        example = self.machine.in_plain_mode(lambda: meta_of(given))
+        node = self.machine.graph.input(self._name_of(source), source, given, example, object.device)
         if extents is not None:
             node.meta["sizes"], node.meta["strides"] = extents.sizes, extents.strides
         value = TensorValue(node, example, object.device)
         value.source, value.object = source, object
+        gradient_requirements.remember_start(self.machine, value)
         self.machine.has_inference_tensors |= object.is_inference()
         return self.remember(object, value)
 

@@ -63,6 +63,8 @@ class Plan:
     """Whether the graph is called in inference mode, and which of its results are made there."""
     records: bool = False
     """Whether the graph is called with gradients on, which are off around it."""
+    leaves_begun: frozenset[Source] = frozenset()
+    """Inputs that require no grad and are told to before the graph is called."""
 
     @property
     def keeps_history(self) -> bool:
@@ -108,6 +110,24 @@ def recording(graph: Callable[..., Any]) -> Callable[..., Any]:
             return graph(*arguments)
         finally:
             torch._C._set_grad_enabled(False)
+
+    return call
+
+
+def beginning(graph: Callable[..., Any], places: Sequence[int]) -> Callable[..., Any]:
+    """Where the graph raises, the program may not have come to where it tells these leaves to require grad."""
+
+    def call(*arguments: Any) -> Any:
+        is_whole = False
+        for at in places:
+            arguments[at].requires_grad_(True)
+        try:
+            results = graph(*arguments)
+            is_whole = True
+            return results
+        finally:
+            for at in () if is_whole else places:
+                arguments[at].requires_grad_(False)
 
     return call
 
@@ -236,6 +256,8 @@ class PlanWriter:
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
         graph_callable = recording(graph_callable) if self.plan.records else graph_callable
         graph_callable = unseen(graph_callable) if self.plan.is_unseen else graph_callable
+        if places := [at for at, source in enumerate(graph.sources) if source in self.plan.leaves_begun]:
+            graph_callable = beginning(graph_callable, places)
         graph_callable = self.plan.inference.of(graph_callable)
         callable, arguments = loading_call(graph_callable, graph.sources)
         self.rebuilder.share_prefixes(arguments)

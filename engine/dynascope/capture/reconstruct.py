@@ -38,6 +38,7 @@ from dynascope.capture.values import (
     DELETED,
     ArrayValue,
     CellValue,
+    CompilationValue,
     ConstantValue,
     CountValue,
     DescriptorValue,
@@ -525,6 +526,11 @@ class Rebuilder:
         count = self.load_all((value.function, *value.arguments, *value.keywords.values()))
         self.builder.call(count, tuple(value.keywords))
 
+    def make_compilation(self, value: CompilationValue) -> None:
+        with self.builder.callee():
+            self.load(value.function)
+        self.builder.call(self.load_all((value.target, *value.keywords.values())), tuple(value.keywords))
+
     def make_instance_dictionary(self, value: InstanceDictionaryValue) -> None:
         self.builder.load_function(object.__getattribute__)
         self.load(value.owner)
@@ -723,6 +729,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     GeneratorValue: Rebuilder.make_generator,
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
+    CompilationValue: Rebuilder.make_compilation,
     WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of),
     FunctionOfResultValue: lambda self, value: self.call_constant(function_of, value.tensor),
     SuperValue: Rebuilder.make_super,

@@ -82,6 +82,10 @@ class CaptureOptions:
     """Whether the program is told that it is compiled, where it asks."""
     makes_leaves: bool = True
     """Whether `requires_grad_` of a tensor made inside is part of a graph: who differentiates the results must not tell."""
+    begins_leaves: bool = True
+    """Whether a leaf that is told to require grad may be told so when the graph begins."""
+    leaves_begun: frozenset[Source] = frozenset()
+    """Those that are."""
     checks_devices: bool = True
     """Whether a library's check of a tensor on a device is part of a graph: nothing behind it may need that it held."""
     draws: bool = True

@@ -104,7 +104,7 @@ from dynascope.capture.outside_generators import check_finished
 from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
-from dynascope.capture.protocols import gradients
+from dynascope.capture.protocols import gradient_requirements, gradients
 from dynascope.capture.protocols.gradient_requirements import (
     RequirementValue,
     are_unseen,
@@ -500,6 +500,8 @@ class Session:
         caught_warnings.check_left(machine)
         context_variables.check_left(machine)
         outputs = tuple(needs(plan.roots()))
+        if not {parameter.node for parameter in machine.parameters_made}.isdisjoint(outputs):
+            raise CaptureAgain(makes_leaves=False)
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         differentiable = [node for node in outputs if not self.is_freed(node)]
@@ -527,7 +529,8 @@ class Session:
         graph = machine.graph.finish(outputs, {tensor.source for tensor in written}, freed)
         inputs = tuple(map(machine.graph.source_of, outputs)) if graph is None else ()
         is_unseen, records = bool(self.modes), self.options.records
-        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, is_unseen, inference, records)
+        begun = gradient_requirements.begun(machine)
+        plan = Plan(self.region, outputs, effects, result, plan.frames, inputs, restore, is_unseen, inference, records, begun)
         guard_found(machine)
         guards = (self.state_guard, *machine.guards.guards())
         machine.sizes.finish()

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.reasons import DataDependentBranch
+from dynascope.capture.reasons import DataDependentBranch, ForeignValue
 from dynascope.capture.set_orders import Change, SetRecipe, told
 from dynascope.capture.signals import Break
 from dynascope.dataclass import dataclass
@@ -166,19 +166,21 @@ class TensorValue(Value):
     """A tensor in the graph. `example` is a meta tensor: its device is a lie, the true one is in `device`.
 
     `object` is the real tensor of the call being captured, for inputs; it says class, hooks and identity, never data.
-    `instance` is the object of a subclass of Tensor that holds this.
+    `instance` is the object of a subclass of Tensor that holds this. `made_as` is the class of one that was made inside: a parameter's or
+    buffer's, which stays in the graph.
     """
 
-    __slots__ = ("device", "example", "instance", "node", "object")
+    __slots__ = ("device", "example", "instance", "made_as", "node", "object")
 
     def __init__(self, node: torch.fx.Node, example: torch.Tensor, device: torch.device) -> None:
         self.node, self.example, self.device = node, example, device
         self.source, self.object = None, None
         self.instance: InstanceValue | None = None
+        self.made_as: type = torch.Tensor
 
     @property
     def python_type(self) -> type:
-        return torch.Tensor if self.object is None else type(self.object)
+        return self.made_as if self.object is None else type(self.object)
 
 
 class ArrayValue(Value):
@@ -747,6 +749,19 @@ class PartialValue(Value):
         import functools
 
         return functools.partial
+
+
+class CompilationValue(Value):
+    """What `torch.compile(target)` gives inside. A call means `target`; of which class it is, its maker knows."""
+
+    __slots__ = ("function", "keywords", "target")
+
+    def __init__(self, function: Value, target: Value, keywords: dict[str, Value]) -> None:
+        self.function, self.target, self.keywords, self.source = function, target, keywords, None
+
+    @property
+    def python_type(self) -> type:
+        raise Break(ForeignValue("compiled function", "type"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import (
     clock_calls,
+    compiled_inside,
     distributed_tensors,
     draws,
     either_of,
@@ -80,6 +81,7 @@ from dynascope.capture.reasons import (
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
     ArrayValue,
+    CompilationValue,
     ConstantValue,
     DescriptorValue,
     FunctionValue,
@@ -117,6 +119,8 @@ def call_function(machine: Machine, function: FunctionValue, arguments: Argument
     meaning = MEANINGS.get(function.object) if function.object is not None else None
     if meaning is not None:
         return by_meaning(machine, function.object, meaning, arguments, keywords)
+    if compiled_inside.compiles(function):
+        return compiled_inside.called(machine, function, arguments, keywords)
     if distributed_tensors.is_method(function.object):
         return distributed_tensors.call(machine, function.object, arguments, keywords)
     if function.code in MEANINGS_OF_CODE and function.object is not None:
@@ -617,6 +621,7 @@ CALLERS: dict[type, Callable[..., Any]] = {
     FunctionValue: call_function,
     MethodValue: call_method,
     PartialValue: call_partial,
+    CompilationValue: compiled_inside.call_compilation,
     InstanceValue: call_instance,
     ConstantValue: call_constant,
     SymbolicNumber: call_number,

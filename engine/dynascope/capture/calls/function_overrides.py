@@ -16,9 +16,9 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.expressions import callee
-from dynascope.capture.protocols import overriding
+from dynascope.capture.protocols import gradient_requirements, overriding
 from dynascope.capture.protocols.iteration import elements
-from dynascope.capture.protocols.overriding import State
+from dynascope.capture.protocols.overriding import PLAIN_TENSORS, State
 from dynascope.capture.protocols.stand_ins import Asked, StandIns
 from dynascope.capture.reasons import ForeignCall, ForeignValue, TensorAttribute
 from dynascope.capture.signals import Break
@@ -233,10 +233,24 @@ def as_subclass(machine: Machine, arguments: Arguments, keywords: Keywords) -> V
 def make_subclass(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     """Detached, on the same memory."""
     cls, tensor, *more = (machine.realize(each) for each in (*arguments, *keywords.values()))
-    if any(machine.object_of(each) for each in more):
-        raise Break(TensorAttribute("requires_grad_"))
+    requires_grad = any(machine.object_of(each) for each in more)
     detached = apply_method(machine, torch.Tensor.detach, [overriding.plain(tensor)], {})
+    if machine.object_of(cls) in PLAIN_TENSORS and isinstance(detached, TensorValue) and machine.options.makes_leaves:
+        return parameter(machine, detached, machine.object_of(cls), requires_grad)
+    if requires_grad:
+        raise Break(TensorAttribute("requires_grad_"))
     return overriding.of_class(machine, detached, machine.object_of(cls))
+
+
+def parameter(machine: Machine, tensor: TensorValue, cls: type, requires_grad: bool) -> TensorValue:
+    """`nn.Parameter(x)`: a tensor of the graph's that says it is one. Where it leaves the graph, Python makes it (`Session.finished`)."""
+    if requires_grad:
+        if not gradient_requirements.may_be_leaf(machine, tensor):
+            raise Break(TensorAttribute("requires_grad_"))
+        gradient_requirements.make_leaf(machine, tensor)
+    tensor.made_as = cls
+    machine.journal.append(machine.parameters_made, tensor)
+    return tensor
 
 
 @meaning(torch.Tensor.__new__)

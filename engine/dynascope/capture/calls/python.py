@@ -69,14 +69,16 @@ def read_all_the_same(function: FunctionValue) -> Value | None:
 
 def patched_by_torch(machine: Machine, function: FunctionValue) -> Value | None:
     """The first use of torch's own compiler puts wrappers around functions of its optimizers, and of modules, which it counts:
-    what was there before."""
+    what was there before. A function that the program has compiled by it is read like the function it was made from."""
     place = function.globals.get("__name__")
     if place == "torch._dynamo.mutation_guard":
         return next((cell.content for cell in function.closure if cell.name in ("init", "setstate")), None)
     if place != "torch._dynamo.eval_frame" or function.source is None:
         return None
     original = getattr(function.object, ORIGINAL, None)
-    if not isinstance(original, types.FunctionType) or not original.__module__.startswith("torch.optim."):
+    if not isinstance(original, types.FunctionType | types.MethodType):
+        return None
+    if disabled_by(function.object) is not None and not original.__module__.startswith("torch.optim."):
         return None
     return machine.outside.realize(original, AttributeSource(function.source, ORIGINAL))
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import types
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,8 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return ConstantValue(value.python_type)
     if entry is MISSING or (callable(entry) and name in getattr(value.object, "__dict__", ())):  # it hides the method
         return other_attribute(machine, value, name)
+    if isinstance(entry, types.FunctionType) and entry.__module__ == torch.nn.parameter.__name__:
+        return MethodValue(machine.outside.fixed(entry, name), value)
     if callable(entry):
         return MethodValue(ConstantValue(entry), value)
     raise Break(TensorAttribute(name))

@@ -14,6 +14,7 @@ from dynascope.capture.reasons import ClassComparesItself, UnsupportedAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     HEAP_TYPE,
+    CompilationValue,
     ConstantValue,
     DescriptorValue,
     FunctionValue,
@@ -80,7 +81,7 @@ def refuse_own_comparisons(machine: Machine, cls: type) -> None:
 def is_callable(value: Value) -> bool:
     if isinstance(value, ConstantValue):
         return callable(value.value)
-    kinds = (FunctionValue, MethodValue, PartialValue)
+    kinds = (FunctionValue, MethodValue, PartialValue, CompilationValue)
     return isinstance(value, kinds) or lookup(value.python_type, "__call__") is not MISSING
 
 

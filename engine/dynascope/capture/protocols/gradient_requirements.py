@@ -4,8 +4,10 @@
     d(g(z)).mean().backward()                             leads to the leaves of `g` alone
     for p in d.parameters(): p.requires_grad_(True)       as it was: nothing is left to write
 
-A graph is differentiated by what its inputs require when it begins. So of one that requires no grad then, and is told to, nothing
-is computed in the same graph. A tensor made inside is a leaf inside, where nobody sees its gradient after the graph:
+A graph is differentiated by what its inputs require when it begins. One that requires no grad then, and is told to before anything
+reads it, requires it from the start of the graph on: where it is read, the region is captured again with that (`from_the_start`). Of
+one that was read before, nothing is computed in the same graph. A tensor made inside is a leaf inside, where nobody sees its
+gradient after the graph:
 
     d = x.detach().requires_grad_();  torch.autograd.grad(loss(d), d)
 
@@ -17,7 +19,7 @@ One that nothing in the graph reads any more is a leaf when the graph has run:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import fx
@@ -29,10 +31,10 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols.gradients import check_leaf
 from dynascope.capture.reasons import TensorAttribute
-from dynascope.capture.signals import Break
+from dynascope.capture.signals import Break, CaptureAgain
 from dynascope.capture.values import ConstantValue, MutableValue, TensorValue, Value
 from dynascope.guards.guard import IdentityIs
-from dynascope.guards.source import AttributeSource
+from dynascope.guards.source import AttributeSource, Source
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -41,16 +43,19 @@ NAME = "requires_grad"
 
 
 class RequirementValue(MutableValue):
-    """What the program says of `tensor.requires_grad`."""
+    """What the program says of `tensor.requires_grad`. With `from_start` the graph begins by telling the tensor so."""
 
-    __slots__ = ("content", "tensor", "wanted")
+    __slots__ = ("content", "from_start", "is_unread", "tensor", "wanted")
     python_type = bool
 
-    def __init__(self, tensor: TensorValue) -> None:
+    def __init__(self, tensor: TensorValue, from_start: bool = False) -> None:
         super().__init__(tensor.source)
-        self.tensor, self.wanted = tensor, tensor.example.requires_grad
-        self.content: TensorValue | None = tensor
+        self.tensor, self.from_start = tensor, from_start
+        self.wanted = tensor.example.requires_grad and not from_start
+        self.content: TensorValue | None = None if from_start else tensor
         """What operators get in its place; None where nothing could stand for it."""
+        self.is_unread = False
+        """Whether nothing had read the tensor, which required no grad, when it was told to."""
 
 
 def requires_grad(machine: Machine, tensor: TensorValue) -> bool:
@@ -68,24 +73,67 @@ def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
         make_leaf(machine, tensor)
         return
     is_leaf = tensor.object is not None and tensor.object.is_leaf
-    if not is_leaf or tensor in machine.assigned or not can_require_grad(tensor.example):
+    stays = any(tensor is each for each in machine.parameters_made)
+    if not (is_leaf or stays) or tensor in machine.assigned or not can_require_grad(tensor.example):
         raise Break(TensorAttribute(NAME))
-    if wanted and not tensor.example.requires_grad and not issubclass(tensor.python_type, torch.nn.Parameter):
+    is_unread = wanted and may_begin(machine, tensor)
+    if wanted and not tensor.example.requires_grad and not (is_unread or issubclass(tensor.python_type, torch.nn.Parameter)):
         # Data, to differentiate by: what follows reads it, and is one graph when it begins after this.
         raise Break(TensorAttribute(NAME))
     known = machine.requirements.get(tensor)
     if known is None:
-        check_leaf(machine, tensor)
-        machine.guards.add(AttributeSource(tensor.source, NAME), IdentityIs(tensor.object.requires_grad))
+        if not stays:
+            check_leaf(machine, tensor)
+            machine.guards.add(AttributeSource(tensor.source, NAME), IdentityIs(tensor.object.requires_grad))
         known = RequirementValue(tensor)
         machine.journal.set_item(machine.requirements, tensor, known)
-    content = tensor if wanted == tensor.object.requires_grad else None
+    content = tensor if wanted == tensor.example.requires_grad else None
     if content is None and not wanted:
         content = detached(machine, tensor)
         machine.journal.set_item(machine.requirements, content, known)
     machine.journal.set(known, "wanted", wanted)
     machine.journal.set(known, "content", content)
-    machine.write(known)
+    machine.journal.set(known, "is_unread", is_unread)
+    if not stays:  # a parameter made inside has none to write it to
+        machine.write(known)
+
+
+def may_begin(machine: Machine, tensor: TensorValue) -> bool:
+    """Whether it could as well have been told when the graph begins: nothing has read it."""
+    if not machine.options.begins_leaves or tensor.object is None or tensor.object._is_view() or tensor.object.is_inference():
+        return False
+    if torch.is_inference_mode_enabled() or torch.distributed.is_available() and torch.distributed.is_initialized():
+        return False
+    return not tensor.example.requires_grad and not tensor.node.users and tensor not in machine.gradients
+
+
+def from_the_start(machine: Machine, object: torch.Tensor, source: Source) -> torch.Tensor:
+    """What the graph is made for in the place of an input: one that requires grad, where the program tells it so before it is read."""
+    return object.detach().requires_grad_() if source in machine.options.leaves_begun else object
+
+
+def remember_start(machine: Machine, tensor: TensorValue) -> None:
+    """Of an input: until the program tells it, it is read as requiring no grad, and by no operator."""
+    if tensor.source in machine.options.leaves_begun:
+        machine.guards.add(AttributeSource(tensor.source, NAME), IdentityIs(False))
+        machine.requirements[tensor] = RequirementValue(tensor, from_start=True)
+
+
+def begun(machine: Machine) -> frozenset[Source]:
+    """The inputs that the graph tells to require grad."""
+    known = {id(each): each for each in machine.requirements.values() if each.from_start and each in machine.written}
+    return frozenset(each.tensor.source for each in known.values() if each.tensor.source is not None)
+
+
+def refuse_read(machine: Machine, known: RequirementValue) -> NoReturn:
+    """An operator gets a tensor that requires another thing than the graph's input does: is that because it was not told at the start?"""
+    if known.from_start:  # it is read before it is told
+        raise CaptureAgain(leaves_begun=frozenset(), begins_leaves=False)
+    if known.is_unread and known.wanted:
+        told = {each.source for each in machine.requirements.values() if each.is_unread and each.wanted and each.source is not None}
+        if not told <= machine.options.leaves_begun:
+            raise CaptureAgain(leaves_begun=machine.options.leaves_begun | told)
+    raise Break(TensorAttribute(NAME))
 
 
 def may_be_leaf(machine: Machine, tensor: TensorValue) -> bool:
@@ -186,7 +234,7 @@ def check_read(machine: Machine, tensors: list[TensorValue]) -> None:
     for tensor in tensors if machine.requirements else ():
         known = machine.requirements.get(tensor)
         if known is not None and known.content is not tensor:
-            raise Break(TensorAttribute(NAME))
+            refuse_read(machine, known)
 
 
 def asked_for(machine: Machine, arguments: Arguments, keywords: Keywords) -> bool:
