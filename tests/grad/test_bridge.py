@@ -226,6 +226,8 @@ SEVERAL = {
     "of what is computed": lambda x: (x * 1).chunk(2),
     "a view of one": lambda x: [x.chunk(2)[0][:1], x[:2]],
     "the whole": lambda x: x.chunk(1),
+    "one, and whole": lambda x: x.unsqueeze(0).unbind(0),
+    "of two calls": lambda x: [*x.chunk(2), *x.chunk(2), *(x * 1).chunk(2)],
 }
 
 

@@ -340,7 +340,7 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
             base = _viewed(source, output.recipes[done:number], environment, pair)
             piece = _piece_source(base, recipe, environment, pair, pieces)
             if number == len(output.recipes) - 1 and pieces.setdefault(f"returned {base} {recipe}", piece) is not piece:
-                break  # another piece of the same elements was returned already, and is another object
+                piece = _own_piece(base, recipe, environment, pair)  # the same elements were returned already: another object
             source, done = piece, number + 1
     source = _viewed(source, output.recipes[done:], environment, pair)
     return _detached(source, output) if output.detached == "after" else source
@@ -366,6 +366,13 @@ def _piece_source(
         return f"{pieces[key]}[{number}]"
     pieces[key] = f"pieces_{len(pieces)}"
     return f"({pieces[key]} := {_viewed(source, (ViewRecipe(operator, arguments),), environment, pair)})[{number}]"
+
+
+def _own_piece(source: str, recipe: ViewRecipe, environment: dict[str, Any], pair: GradPair) -> str:
+    """A piece of a call that gives nothing else."""
+    assert recipe.piece_of is not None
+    operator, arguments, number = recipe.piece_of
+    return f"{_viewed(source, (ViewRecipe(operator, arguments),), environment, pair)}[{number}]"
 
 
 def _recipes_source(recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:
