@@ -145,7 +145,8 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
     arguments += [f"tangents[{tangent.output}]" for tangent in pair.tangents]
     read = [*usual, "        check(ctx.watched)"] if pair.watched else usual
     if tensors or _mark(pair):
-        read += ["        try: saved = ctx.saved_tensors", "        except RuntimeError: return otherwise(ctx, tangents)"]
+        read += ["        try: saved = ctx.saved_tensors", "        except RuntimeError: saved = None"]
+        read += ["        if saved is None: return otherwise(ctx, tangents)"]
     run = f"run_backward({', '.join(arguments)})"
     if with_list:
         read.append(f"        given = [{', '.join(arguments)}]")

@@ -146,10 +146,9 @@ def saved_values_of(pair: GradPair, ctx: Any, partial: PartialBackward) -> list[
     if partial.reads is None:
         return saved_values(pair, ctx)
     check_of(pair.watched, partial.reads)(getattr(ctx, "watched", ()))
-    try:
+    with suppress(RuntimeError):
         return _unpacked(pair, ctx)
-    except RuntimeError:
-        return _unpacked_but_unread(pair, ctx, partial)
+    return _unpacked_but_unread(pair, ctx, partial)
 
 
 def _unpacked_but_unread(pair: GradPair, ctx: Any, partial: PartialBackward) -> list[Any]:
@@ -198,9 +197,15 @@ class _Unchecked:
 
 def _unpacked(pair: GradPair, ctx: Any) -> list[Any]:
     try:
-        tensors, numbers = iter(ctx.saved_tensors), iter(getattr(ctx, "numbers", ()))
-    except RuntimeError as error:
-        raise renamed(error, pair, ctx) from None
+        kept, error = ctx.saved_tensors, None
+    except RuntimeError as found:
+        kept, error = (), renamed(found, pair, ctx)
+    if error is not None:
+        try:
+            raise error  # out of the handler: eager's error has no other as its context
+        finally:
+            del error  # its traceback holds this frame
+    tensors, numbers = iter(kept), iter(getattr(ctx, "numbers", ()))
     return [next(numbers if saved.layout is None else tensors) for saved in pair.saved]
 
 
