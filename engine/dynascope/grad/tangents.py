@@ -231,17 +231,18 @@ class Otherwise:
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
             if kind
         ]
+        copies = {each.untyped_storage()._cdata for each in operands if not any(each is tangent for tangent in given)}
         is_needed_again = False in pattern or hasattr(ctx, "left")
         with_list = getattr(run, "with_list", None)
         if with_list is None or is_needed_again or not is_last_try:
             gradients = with_twins(run(*saved, *operands), partial.twins)
             if is_needed_again:
                 leave(self.pair, ctx, saved, partial.possible_after)
-            return gradients
+            return _apart(gradients, copies)
         operands = [*saved, *operands]
         del saved
         ctx.maybe_clear_saved_tensors()
-        return with_twins(with_list(operands), partial.twins)
+        return _apart(with_twins(with_list(operands), partial.twins), copies)
 
     def _planned(self, saved: list[Any]) -> list[Any]:
         return [_as_planned(value, place.layout) for value, place in zip(saved, self.pair.saved, strict=True)]
@@ -331,6 +332,23 @@ def with_twins(gradients: Any, twins: tuple[Twin, ...]) -> tuple[Any, ...]:
         first = gradients[twin.first]
         gradients[twin.index] = first if twin.is_same_object else first.detach()
     return tuple(gradients)
+
+
+def _apart(gradients: tuple[Any, ...], copies: set[int]) -> tuple[Any, ...]:
+    """Gradients that lie in these copies of tangents, each in memory of its own and as large as it. In eager they are views of the tangent that was
+    copied, one number everywhere, which no leaf takes for its gradient; views of a copy each would take."""
+    if not copies:
+        return gradients
+    seen: dict[int, torch.Tensor] = {}
+    result = []
+    for gradient in gradients:
+        memory = None if gradient is None or gradient.layout is not torch.strided else gradient.untyped_storage()
+        if memory is not None and memory._cdata in copies:
+            is_part = gradient.numel() * gradient.element_size() < memory.nbytes()
+            is_taken = seen.setdefault(memory._cdata, gradient) is not gradient
+            gradient = gradient.clone() if is_part or is_taken else gradient
+        result.append(gradient)
+    return tuple(result)
 
 
 def _numbers_saved(pair: GradPair, ctx: Any) -> dict[str, Any]:
