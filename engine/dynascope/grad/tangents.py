@@ -335,8 +335,8 @@ def with_twins(gradients: Any, twins: tuple[Twin, ...]) -> tuple[Any, ...]:
 
 
 def _apart(gradients: tuple[Any, ...], copies: set[int]) -> tuple[Any, ...]:
-    """Gradients that lie in these copies of tangents, each in memory of its own and as large as it. In eager they are views of the tangent that was
-    copied, one number everywhere, which no leaf takes for its gradient; views of a copy each would take."""
+    """Gradients that lie in these copies of tangents, each in memory of its own and as large as it. In eager they are views of the
+    tangent that was copied, one number everywhere, which no leaf takes for its gradient; views of a copy each would take."""
     if not copies:
         return gradients
     seen: dict[int, torch.Tensor] = {}
