@@ -75,7 +75,9 @@ def bridge(
             "hooks_from_now_on": hooks_from_now_on,
         }
         names = names_read(pair.program.graph) if pair.program is not None else ()
-        Otherwise(pair, keeping, backward_callable, backends, names).install(environment)
+        otherwise = Otherwise(pair, keeping, backward_callable, backends, names)
+        otherwise.install(environment)
+        environment["result_again"] = otherwise.result_again
         lines += [*_function_source(pair, keeping, with_list is not None, bool(names)), ""]
     source = "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
     exec(compile(source, f"<bridge of {pair.region}>", "exec"), environment)
@@ -92,7 +94,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool, reads_na
     marked = [f"*(() if o{i} is None else (o{i},))" if i in inside else f"o{i}" for i in plain]
     return [
         "class Region(Function):",
-        "    functions = functions",
+        "    functions, result_again = functions, result_again",
         "    @staticmethod",
         "    def forward(ctx, *inputs):",
         *_unpacked_inputs(pair),

@@ -25,7 +25,15 @@ from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
 from dynascope.grad.passes import SECOND_TIME, Left, leave, values_left
 from dynascope.grad.reasons import DifferentiationRefused
-from dynascope.grad.second_derivative import Keeping, copied, differentiate_again, not_copied, strongly, weakly
+from dynascope.grad.second_derivative import (
+    Keeping,
+    computed_again,
+    copied,
+    differentiate_again,
+    not_copied,
+    strongly,
+    weakly,
+)
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Layout, numbers_at
 from dynascope.grad.versions import first_read, overwritten_error, saved_values, saved_values_of
@@ -255,6 +263,13 @@ class Otherwise:
         with torch.enable_grad():
             gradients = self._by_running_again(ctx, given)
         return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
+
+    def result_again(self, ctx: Any, number: int) -> torch.Tensor | None:
+        """A result of this region's node, computed again with a history; None where that is not possible any more."""
+        try:
+            return computed_again(self.pair, self.keeping, ctx, saved_values(self.pair, ctx), number)
+        except RuntimeError:
+            return None
 
     def _by_running_again(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The region runs once more, operator by operator, and autograd goes back through that. It needs its inputs."""

@@ -96,11 +96,16 @@ def first_read(overwritten: tuple[Overwritten, ...], pair: GradPair, ctx: Any) -
 
 def _inputs_entered(pair: GradPair, ctx: Any) -> frozenset[int]:
     """The inputs whose own histories the pass enters, or whose gradients it is asked for."""
+    functions = functions_of_inputs(pair, ctx)
+    return frozenset(i for i, (node, _) in functions.items() if node is not None and _is_entered(node))
+
+
+def functions_of_inputs(pair: GradPair, ctx: Any) -> dict[int, tuple[Any, int]]:
+    """Of each input the function of autograd's that gave it, and which of its results it is."""
     facts = pair.program.inputs if pair.program is not None else ()
     hidden = without_way(pair)
     given = (i for i, each in enumerate(facts) if isinstance(each, InputFacts) and i not in hidden)
-    functions = zip(given, ctx.next_functions, strict=True)
-    return frozenset(i for i, (node, _) in functions if node is not None and _is_entered(node))
+    return dict(zip(given, ctx.next_functions, strict=True))
 
 
 def _is_entered(node: Any) -> bool:
