@@ -36,12 +36,13 @@ from torch import fx
 
 from dynascope.autograd_functions import hooks_from_now_on, names_read
 from dynascope.grad.copying_back import copy_back
+from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
 from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
 from dynascope.grad.tape import names_of, numbers_at, sizes_in
-from dynascope.grad.versions import check_of, without_way
+from dynascope.grad.versions import check_of, of_view, without_way
 from dynascope.grad.views import ViewRecipe
 from dynascope.sizes.expression import Root, of_root, substitute, text
 
@@ -69,6 +70,7 @@ def bridge(
         }
         environment |= {
             "ref": weakref.ref,
+            "of_view": of_view,
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
             "functions": pair.functions,
@@ -182,8 +184,15 @@ def _watched_sources(pair: GradPair) -> list[str]:
     for position, watched in enumerate(pair.watched):
         tensor = _watched_source(watched)
         version = f"{tensor}._version" if watched.writes is None else f"version_{position}"
-        sources.append(f"(ref({tensor}), {version})")
+        may_be_view = isinstance(watched.origin, InputItself) and not _is_leaf(pair, watched.origin.index)
+        reference = f"(ref({tensor}) if {tensor}._base is None else of_view({tensor}))" if may_be_view else f"ref({tensor})"
+        sources.append(f"({reference}, {version})")
     return sources
+
+
+def _is_leaf(pair: GradPair, index: int) -> bool:
+    facts = pair.program.inputs[index] if pair.program is not None else None
+    return isinstance(facts, InputFacts) and facts.requires_grad and facts.is_leaf
 
 
 def _watched_source(watched: Watched) -> str:

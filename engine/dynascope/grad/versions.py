@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -44,6 +45,17 @@ def check_of(watched: tuple[Watched, ...], reads: Reads = None) -> Callable[[Any
                 raise RuntimeError(_message(tensor, version, place))
 
     return check
+
+
+def of_view(view: torch.Tensor) -> Callable[[], torch.Tensor | None]:
+    """A weak reference to what counts the writes that `view` counts: `x[:1]`, handed over, is gone when `x` is written."""
+    own, whole = weakref.ref(view), weakref.ref(view._base)
+
+    def now() -> torch.Tensor | None:
+        found = own()
+        return whole() if found is None else found
+
+    return now
 
 
 def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> Check:
