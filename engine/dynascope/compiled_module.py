@@ -19,7 +19,6 @@ from dynascope.guards.check import compile_guards
 from dynascope.guards.guard import (
     MODULE_HOOKS,
     Guard,
-    HasNoAttribute,
     HasNoKey,
     IdentityIs,
     LengthIs,
@@ -27,11 +26,14 @@ from dynascope.guards.guard import (
     TypeIs,
 )
 from dynascope.guards.source import AttributeSource, ConstantSource, DictionaryAttributeSource, LocalSource
+from dynascope.guards.world import WorldIs, WorldLog, look_up
 
 _HOOKS_OF_ALL_MODULES = tuple(
     ConstantSource(f"torch.nn.modules.module._global{name}", getattr(torch.nn.modules.module, f"_global{name}"))
     for name in MODULE_HOOKS
 )
+_CALLING = ("__call__", "_call_impl", "__getattribute__")
+"""What a class says of how its modules are called."""
 
 
 class Forward:
@@ -106,7 +108,7 @@ class CompiledModule(torch.nn.Module):
         state = self.__dict__
         original = state["_original"]
         state["_forward"] = original.forward
-        own = _own_call(type(original))
+        own = state["_own_call"] = _own_call(type(original))
         called = own or original.forward
         compiled = state["_compile_call"](called, state["_options"])
         state["_compiled_call"] = compiled if own is None else types.MethodType(compiled, original)
@@ -131,10 +133,11 @@ class CompiledModule(torch.nn.Module):
         return call(*args, **kwargs)
 
     def _current_call(self) -> Callable:
-        """The compiled `forward`, compiled anew where the user gave the original another one since."""
+        """The compiled `forward`, compiled anew where the user gave the original another one since, or its class another `__call__`."""
         state = self.__dict__
         now = state["_original"].forward
-        if now != state["_forward"] and now is not state["_compiled_call"]:
+        is_another = now != state["_forward"] and now is not state["_compiled_call"]
+        if is_another or _own_call(type(state["_original"])) is not state["_own_call"]:
             self._compile_forward()
         return state["_compiled_call"]
 
@@ -282,7 +285,7 @@ def _own_call(cls: type[torch.nn.Module]) -> types.FunctionType | None:
     call = cls.__call__
     if not isinstance(call, types.FunctionType):
         return None
-    asked = call, cls._call_impl, cls.__getattribute__
+    asked = (getattr(cls, name) for name in _CALLING)
     is_torchs = all(not isinstance(each, types.FunctionType) or each.__module__.partition(".")[0] == "torch" for each in asked)
     return None if is_torchs else call
 
@@ -310,7 +313,7 @@ def _gate(self: CompiledModule) -> None:
 
 
 def _as_compiled(original: torch.nn.Module) -> Iterator[Guard]:
-    """What lets a call go straight to the compiled `forward`: no hook would run, and it is still the `forward`."""
+    """What lets a call go straight to what was compiled: no hook would run, it is still the `forward`, and the class's call comes to it."""
     compiled = LocalSource("self")
     inner = DictionaryAttributeSource(compiled, "_original")
     yield Guard((compiled,), ModuleHasNoHooks())
@@ -322,11 +325,10 @@ def _as_compiled(original: torch.nn.Module) -> Iterator[Guard]:
         yield Guard((DictionaryAttributeSource(inner, "forward"),), IdentityIs(vars(original)["forward"]))
     else:
         yield Guard((AttributeSource(inner, "__dict__"),), HasNoKey("forward"))
-        owner = ConstantSource(type(original).__qualname__, type(original))
-        if hasattr(type(original), "forward"):
-            yield Guard((AttributeSource(owner, "forward"),), IdentityIs(type(original).forward))
-        else:
-            yield Guard((owner,), HasNoAttribute("forward"))
+    asked = WorldLog()
+    for name in ("forward", *_CALLING):
+        asked.note(type(original), name, look_up(type(original), name))
+    yield Guard((), WorldIs(asked.spaces()))
 
 
 def _hook_tables(module: torch.nn.Module) -> list[dict]:

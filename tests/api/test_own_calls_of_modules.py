@@ -1,6 +1,7 @@
 """A module whose class says itself what a call does: the compiled module does that, not `forward` alone."""
 
 import dynascope
+import pytest
 import torch
 
 
@@ -32,6 +33,35 @@ def test_its_own_call_runs_with_the_hooks_inside():
     found = list(calls(original, dynascope.compile(original)))
     assert [each["calls"] for each in found] == [each["calls"] for each in expected] == [1, 2, 3, 4]
     assert all(torch.equal(one["result"], other["result"]) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["__call__", "_call_impl", "forward"])
+def test_one_that_the_class_gets_later(name):
+    def calls(module, run):
+        cls = type(module)
+        yield run(torch.ones(2))
+        said = cls.__dict__.get(name)
+        setattr(cls, name, lambda self, x: getattr(Late, name)(self, x) * 10)
+        yield run(torch.ones(2))
+        handle = module.register_forward_hook(lambda module, given, result: result + 1)
+        yield run(torch.ones(2))
+        handle.remove()
+        delattr(cls, name) if said is None else setattr(cls, name, said)
+        yield run(torch.ones(2))
+
+    class Late(torch.nn.Module):
+        def forward(self, x):
+            return x * 3
+
+    class Plain(Late):
+        pass
+
+    class Other(Late):
+        pass
+
+    expected, original = list(calls(plain := Plain(), plain)), Other()
+    found = list(calls(original, dynascope.compile(original)))
+    assert [each.tolist() for each in found] == [each.tolist() for each in expected]
 
 
 def test_gradients_come_through_it():

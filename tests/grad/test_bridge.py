@@ -30,6 +30,19 @@ def test_changing_a_saved_input_is_the_error_of_eager():
         y.sum().backward()
 
 
+def test_the_error_of_a_backward_pass_has_no_other_as_its_context():
+    x, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    passes = dynascope.compile(lambda x, w: (x * w).sin().sum())
+    freed, changed = passes(x, w), passes(x, w)
+    freed.backward()
+    with torch.no_grad():
+        w.add_(1)
+    for loss, words in ((freed, "a second time"), (changed, "modified by an inplace operation")):
+        with pytest.raises(RuntimeError, match=words) as raised:
+            loss.backward()
+        assert raised.value.__context__ is None and raised.value.__cause__ is None
+
+
 def test_an_output_may_be_changed_in_place():
     x = torch.randn(4, 3, requires_grad=True)
     y, _ = compiled(lambda x: ((x + 1).view(-1), x * 2), [x])(x)
@@ -226,6 +239,8 @@ SEVERAL = {
     "of what is computed": lambda x: (x * 1).chunk(2),
     "a view of one": lambda x: [x.chunk(2)[0][:1], x[:2]],
     "the whole": lambda x: x.chunk(1),
+    "one, and whole": lambda x: x.unsqueeze(0).unbind(0),
+    "of two calls": lambda x: [*x.chunk(2), *x.chunk(2), *(x * 1).chunk(2)],
 }
 
 

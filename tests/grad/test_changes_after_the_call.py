@@ -272,3 +272,15 @@ def test_the_error_names_the_function_whose_result_was_changed(changed):
         return h, h.exp(), h.sin()
 
     assert said(dynascope.compile(program)) == said(program)
+
+
+def test_a_part_that_was_handed_over_changes_with_the_whole():
+    """The view is gone then; that its base is written in place is an error in eager, which keeps the view."""
+    add = dynascope.compile(lambda x, w, places: w.index_add(0, places, x))
+    places = torch.tensor([0])
+    for _ in range(3):
+        whole = torch.ones(3, 3, requires_grad=True) * 1
+        total = add(whole[:1], whole * 2, places).sum()
+        whole.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            total.backward()

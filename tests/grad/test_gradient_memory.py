@@ -19,6 +19,9 @@ PROGRAMS = {
     "expanded": (lambda x, a, b: x.sum() + a.sum() + b.mean(), [(3, 4), (3, 4), (2, 4)]),
     "stacked": (lambda x, a, b: torch.stack([x, a, b]).sum(0), [(3, 4), (3, 4), (3, 4)]),
     "transposed": (lambda x, a, b: x.t() + a + b.t(), [(3, 4), (4, 3), (3, 4)]),
+    "views of equal sizes": (lambda x, a, b: x.view(-1) + a.view(-1) - b.view(-1), [(3, 4), (3, 4), (3, 4)]),
+    "all transposed": (lambda x, a, b: x.t() + a.t() + b.t(), [(3, 4), (3, 4), (3, 4)]),
+    "parts that meet": (lambda x, a, b: torch.cat([x[0], a[0]]) + torch.cat([b[0], x[0]]), [(1, 4), (1, 4), (1, 4)]),
 }
 
 
@@ -69,6 +72,22 @@ def test_of_grad_clipped_and_accumulated(name):
     (ours, memory), (theirs, expected) = run(dynascope.compile(program)), run(program)
     assert [at for at, _ in memory] == [at for at, _ in expected]
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_of_a_tangent_that_is_one_number_everywhere(name):
+    """As the sum of results gives it: no leaf takes that for its gradient."""
+    program, sizes = PROGRAMS[name]
+
+    def run(function):
+        leaves = inputs(sizes)
+        function(*leaves).sum().backward()
+        found = [leaf.grad for leaf in leaves if leaf.grad is not None]
+        return sharing(found), [each.untyped_storage().nbytes() for each in found], [each.stride() for each in found]
+
+    compiled = dynascope.compile(program)
+    for _ in range(2):
+        assert run(compiled) == run(program)
 
 
 @pytest.mark.parametrize("make", [lambda: nn.LSTMCell(3, 4), lambda: nn.GRUCell(3, 4), lambda: nn.Bilinear(3, 3, 4)])

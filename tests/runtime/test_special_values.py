@@ -119,8 +119,8 @@ TWO = {
         "xlogy",
     ]
 } | {
-    "fmax": lambda x, y: torch.fmax(x, y) + 0.0,  # of 0 and -0 eager takes either, by place
-    "fmin": lambda x, y: torch.fmin(x, y) + 0.0,
+    "fmax": torch.fmax,
+    "fmin": torch.fmin,
     "truncated": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "clamp": lambda x, y: x.clamp(y),
     "where": lambda x, y: torch.where(x > y, x, y),
@@ -169,6 +169,24 @@ def test_two_operands(dtype):
     special = torch.tensor(SPECIAL, dtype=torch.float64).to(dtype)
     first, second = special.repeat_interleave(len(SPECIAL)), special.repeat(len(SPECIAL))
     check(TWO, torch.cat([first, numbers(dtype)]), torch.cat([second, numbers(dtype).flip(0)]))
+
+
+ALONE = {
+    "sum": lambda x: x.sum(),
+    "rows": lambda x: x.view(1, -1).sum(0),
+    "mean": lambda x: x.mean(),
+    "nansum": lambda x: x.nansum(),
+    "cumsum": lambda x: x.cumsum(0),
+    "prod": lambda x: x.prod(),
+    "cumprod": lambda x: x.cumprod(0),
+    "amax": lambda x: x.amax(),
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_a_sum_of_one_negative_zero(dtype):
+    check_each = {name: (lambda x, function=function: function(x).reshape(-1)) for name, function in ALONE.items()}
+    check(check_each, torch.tensor([-0.0], dtype=dtype))
 
 
 @pytest.mark.parametrize("limits", [{"min": math.nan}, {"max": math.nan}, {"min": math.nan, "max": 1.0}], ids=str)

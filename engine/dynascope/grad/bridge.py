@@ -36,12 +36,13 @@ from torch import fx
 
 from dynascope.autograd_functions import hooks_from_now_on, names_read
 from dynascope.grad.copying_back import copy_back
+from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
 from dynascope.grad.second_derivative import Keeping, plan_keeping
 from dynascope.grad.tangents import AS_WRITTEN, Backends, Otherwise
 from dynascope.grad.tape import names_of, numbers_at, sizes_in
-from dynascope.grad.versions import check_of, without_way
+from dynascope.grad.versions import check_of, of_view, without_way
 from dynascope.grad.views import ViewRecipe
 from dynascope.sizes.expression import Root, of_root, substitute, text
 
@@ -69,13 +70,16 @@ def bridge(
         }
         environment |= {
             "ref": weakref.ref,
+            "of_view": of_view,
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
             "functions": pair.functions,
             "hooks_from_now_on": hooks_from_now_on,
         }
         names = names_read(pair.program.graph) if pair.program is not None else ()
-        Otherwise(pair, keeping, backward_callable, backends, names).install(environment)
+        otherwise = Otherwise(pair, keeping, backward_callable, backends, names)
+        otherwise.install(environment)
+        environment["result_again"] = otherwise.result_again
         lines += [*_function_source(pair, keeping, with_list is not None, bool(names)), ""]
     source = "\n".join([*lines, *_call_source(pair, environment)]) + "\n"
     exec(compile(source, f"<bridge of {pair.region}>", "exec"), environment)
@@ -92,7 +96,7 @@ def _function_source(pair: GradPair, keeping: Keeping, with_list: bool, reads_na
     marked = [f"*(() if o{i} is None else (o{i},))" if i in inside else f"o{i}" for i in plain]
     return [
         "class Region(Function):",
-        "    functions = functions",
+        "    functions, result_again = functions, result_again",
         "    @staticmethod",
         "    def forward(ctx, *inputs):",
         *_unpacked_inputs(pair),
@@ -145,7 +149,8 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
     arguments += [f"tangents[{tangent.output}]" for tangent in pair.tangents]
     read = [*usual, "        check(ctx.watched)"] if pair.watched else usual
     if tensors or _mark(pair):
-        read += ["        try: saved = ctx.saved_tensors", "        except RuntimeError: return otherwise(ctx, tangents)"]
+        read += ["        try: saved = ctx.saved_tensors", "        except RuntimeError: saved = None"]
+        read += ["        if saved is None: return otherwise(ctx, tangents)"]
     run = f"run_backward({', '.join(arguments)})"
     if with_list:
         read.append(f"        given = [{', '.join(arguments)}]")
@@ -179,8 +184,15 @@ def _watched_sources(pair: GradPair) -> list[str]:
     for position, watched in enumerate(pair.watched):
         tensor = _watched_source(watched)
         version = f"{tensor}._version" if watched.writes is None else f"version_{position}"
-        sources.append(f"(ref({tensor}), {version})")
+        may_be_view = isinstance(watched.origin, InputItself) and not _is_leaf(pair, watched.origin.index)
+        reference = f"(ref({tensor}) if {tensor}._base is None else of_view({tensor}))" if may_be_view else f"ref({tensor})"
+        sources.append(f"({reference}, {version})")
     return sources
+
+
+def _is_leaf(pair: GradPair, index: int) -> bool:
+    facts = pair.program.inputs[index] if pair.program is not None else None
+    return isinstance(facts, InputFacts) and facts.requires_grad and facts.is_leaf
 
 
 def _watched_source(watched: Watched) -> str:
@@ -340,7 +352,7 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
             base = _viewed(source, output.recipes[done:number], environment, pair)
             piece = _piece_source(base, recipe, environment, pair, pieces)
             if number == len(output.recipes) - 1 and pieces.setdefault(f"returned {base} {recipe}", piece) is not piece:
-                break  # another piece of the same elements was returned already, and is another object
+                piece = _own_piece(base, recipe, environment, pair)  # the same elements were returned already: another object
             source, done = piece, number + 1
     source = _viewed(source, output.recipes[done:], environment, pair)
     return _detached(source, output) if output.detached == "after" else source
@@ -366,6 +378,13 @@ def _piece_source(
         return f"{pieces[key]}[{number}]"
     pieces[key] = f"pieces_{len(pieces)}"
     return f"({pieces[key]} := {_viewed(source, (ViewRecipe(operator, arguments),), environment, pair)})[{number}]"
+
+
+def _own_piece(source: str, recipe: ViewRecipe, environment: dict[str, Any], pair: GradPair) -> str:
+    """A piece of a call that gives nothing else."""
+    assert recipe.piece_of is not None
+    operator, arguments, number = recipe.piece_of
+    return f"{_viewed(source, (ViewRecipe(operator, arguments),), environment, pair)}[{number}]"
 
 
 def _recipes_source(recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:

@@ -39,6 +39,13 @@ ALIAS = (ViewRecipe(aten.alias.default),)
 WHOLE = (ViewRecipe(aten.slice.Tensor, (0, 0, sys.maxsize), (aten.split.Tensor, (2**62,), 0)),)
 
 
+ONE_OF_ONE = (
+    ViewRecipe(aten.unsqueeze.default, (0,)),
+    ViewRecipe(aten.select.int, (0, 0), (aten.unbind.int, (0,), 0)),
+)
+"""The same, for autograd one of several views that one call made."""
+
+
 Overlap = Callable[[int, bool], int | None]
 """The number of another input that a write to this one changes too, if any; the write may record a history."""
 
@@ -308,7 +315,9 @@ def _view(
     `is_detached`: a view without a history is none of the base."""
     is_view = output._is_view()
     recipes = path(memory, output) or _whole_part(output)
-    if not (is_view and _is_one_of_several(output)):
+    if is_view and _is_one_of_several(output):
+        recipes = recipes or ONE_OF_ONE
+    else:
         recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
     apart = not output.requires_grad and not shares_version(output, shown)
     own_writes = output._version if apart else None

@@ -5,7 +5,8 @@
 
 What the backward pass saves is not enough for this, so that the other inputs are kept beside it: parameters and small inputs
 anyway, the rest by weak references once a backward pass without `create_graph` showed that the program wants no second
-derivatives. Until then, and from the first second derivative on, they are kept alive.
+derivatives. Until then, and from the first second derivative on, they are kept alive. What a region gave another one and is gone by
+then is computed again, by the region that gave it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import fx
 from dynascope.dataclass import dataclass
 from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import GradPair, InputItself, OutputOf
+from dynascope.grad.versions import functions_of_inputs
 from dynascope.random_numbers import DRAW_SEED
 
 SMALL = 20
@@ -182,7 +184,10 @@ def _inputs(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], mutate
         tensor = value() if isinstance(value, weakref.ref) else value
         name = pair.program.names[index]  # type: ignore[union-attr]
         if tensor is None:
-            raise _refusal(pair, f"its input `{name}` is gone; it is kept from the next call on")
+            inputs[index] = _given_again(pair, ctx, index)
+            if inputs[index] is None:
+                raise _refusal(pair, f"its input `{name}` is gone; it is kept from the next call on")
+            continue
         if tensor._version != version and index not in mutated:
             raise _refusal(pair, f"its input `{name}` was changed in place since")
         inputs[index] = tensor
@@ -192,6 +197,25 @@ def _inputs(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], mutate
             raise _refusal(pair, f"what its input `{name}` held before is gone; it is kept from the next call on")
         inputs[index] = value
     return inputs
+
+
+def computed_again(pair: GradPair, keeping: Keeping, ctx: Any, saved: list[Any], number: int) -> torch.Tensor | None:
+    """Result `number` of the region's node, with a history of autograd's own functions."""
+    tangent = next((each for each in pair.tangents if each.output == number), None)
+    if tangent is None or keeping.obstacle:
+        return None
+    mutated = {mutation.input for mutation in pair.mutations}
+    inputs = _inputs(pair, keeping, ctx, saved, mutated)
+    with torch._C.DisableTorchFunction(), pair.program.state():  # type: ignore[union-attr]
+        inputs = [value.clone() if index in mutated else value for index, value in enumerate(inputs)]
+        return _at(tangent.place, _run(pair, keeping, ctx, inputs), inputs)
+
+
+def _given_again(pair: GradPair, ctx: Any, index: int) -> torch.Tensor | None:
+    """An input that an earlier part of the same graph gave, and that nobody holds: that part runs again."""
+    function, number = functions_of_inputs(pair, ctx).get(index, (None, 0))
+    again = getattr(getattr(function, "_forward_cls", None), "result_again", None)
+    return None if again is None else again(function, number)
 
 
 def _alike(value: Any) -> Any:

@@ -25,7 +25,15 @@ from dynascope.grad.differentiate import Given, backward_for
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
 from dynascope.grad.passes import SECOND_TIME, Left, leave, values_left
 from dynascope.grad.reasons import DifferentiationRefused
-from dynascope.grad.second_derivative import Keeping, copied, differentiate_again, not_copied, strongly, weakly
+from dynascope.grad.second_derivative import (
+    Keeping,
+    computed_again,
+    copied,
+    differentiate_again,
+    not_copied,
+    strongly,
+    weakly,
+)
 from dynascope.grad.shapes import is_dense
 from dynascope.grad.tape import Layout, numbers_at
 from dynascope.grad.versions import first_read, overwritten_error, saved_values, saved_values_of
@@ -231,17 +239,18 @@ class Otherwise:
             for tangent, layout, kind in zip(given, layouts, pattern, strict=True)
             if kind
         ]
+        copies = {each.untyped_storage()._cdata for each in operands if not any(each is tangent for tangent in given)}
         is_needed_again = False in pattern or hasattr(ctx, "left")
         with_list = getattr(run, "with_list", None)
         if with_list is None or is_needed_again or not is_last_try:
             gradients = with_twins(run(*saved, *operands), partial.twins)
             if is_needed_again:
                 leave(self.pair, ctx, saved, partial.possible_after)
-            return gradients
+            return _apart(gradients, copies)
         operands = [*saved, *operands]
         del saved
         ctx.maybe_clear_saved_tensors()
-        return with_twins(with_list(operands), partial.twins)
+        return _apart(with_twins(with_list(operands), partial.twins), copies)
 
     def _planned(self, saved: list[Any]) -> list[Any]:
         return [_as_planned(value, place.layout) for value, place in zip(saved, self.pair.saved, strict=True)]
@@ -254,6 +263,13 @@ class Otherwise:
         with torch.enable_grad():
             gradients = self._by_running_again(ctx, given)
         return tuple(gradient if gradient is None else gradient.detach() for gradient in gradients)
+
+    def result_again(self, ctx: Any, number: int) -> torch.Tensor | None:
+        """A result of this region's node, computed again with a history; None where that is not possible any more."""
+        try:
+            return computed_again(self.pair, self.keeping, ctx, saved_values(self.pair, ctx), number)
+        except RuntimeError:
+            return None
 
     def _by_running_again(self, ctx: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The region runs once more, operator by operator, and autograd goes back through that. It needs its inputs."""
@@ -331,6 +347,23 @@ def with_twins(gradients: Any, twins: tuple[Twin, ...]) -> tuple[Any, ...]:
         first = gradients[twin.first]
         gradients[twin.index] = first if twin.is_same_object else first.detach()
     return tuple(gradients)
+
+
+def _apart(gradients: tuple[Any, ...], copies: set[int]) -> tuple[Any, ...]:
+    """Gradients that lie in these copies of tangents, each in memory of its own and as large as it. In eager they are views of the
+    tangent that was copied, one number everywhere, which no leaf takes for its gradient; views of a copy each would take."""
+    if not copies:
+        return gradients
+    seen: dict[int, torch.Tensor] = {}
+    result = []
+    for gradient in gradients:
+        memory = None if gradient is None or gradient.layout is not torch.strided else gradient.untyped_storage()
+        if memory is not None and memory._cdata in copies:
+            is_part = gradient.numel() * gradient.element_size() < memory.nbytes()
+            is_taken = seen.setdefault(memory._cdata, gradient) is not gradient
+            gradient = gradient.clone() if is_part or is_taken else gradient
+        result.append(gradient)
+    return tuple(result)
 
 
 def _numbers_saved(pair: GradPair, ctx: Any) -> dict[str, Any]:

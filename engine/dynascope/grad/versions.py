@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -44,6 +45,17 @@ def check_of(watched: tuple[Watched, ...], reads: Reads = None) -> Callable[[Any
                 raise RuntimeError(_message(tensor, version, place))
 
     return check
+
+
+def of_view(view: torch.Tensor) -> Callable[[], torch.Tensor | None]:
+    """A weak reference to what counts the writes that `view` counts: `x[:1]`, handed over, is gone when `x` is written."""
+    own, whole = weakref.ref(view), weakref.ref(view._base)
+
+    def now() -> torch.Tensor | None:
+        found = own()
+        return whole() if found is None else found
+
+    return now
 
 
 def change_of(pair: GradPair, ctx: Any, position: int, tensor: torch.Tensor) -> Check:
@@ -96,11 +108,16 @@ def first_read(overwritten: tuple[Overwritten, ...], pair: GradPair, ctx: Any) -
 
 def _inputs_entered(pair: GradPair, ctx: Any) -> frozenset[int]:
     """The inputs whose own histories the pass enters, or whose gradients it is asked for."""
+    functions = functions_of_inputs(pair, ctx)
+    return frozenset(i for i, (node, _) in functions.items() if node is not None and _is_entered(node))
+
+
+def functions_of_inputs(pair: GradPair, ctx: Any) -> dict[int, tuple[Any, int]]:
+    """Of each input the function of autograd's that gave it, and which of its results it is."""
     facts = pair.program.inputs if pair.program is not None else ()
     hidden = without_way(pair)
     given = (i for i, each in enumerate(facts) if isinstance(each, InputFacts) and i not in hidden)
-    functions = zip(given, ctx.next_functions, strict=True)
-    return frozenset(i for i, (node, _) in functions if node is not None and _is_entered(node))
+    return dict(zip(given, ctx.next_functions, strict=True))
 
 
 def _is_entered(node: Any) -> bool:
@@ -146,10 +163,9 @@ def saved_values_of(pair: GradPair, ctx: Any, partial: PartialBackward) -> list[
     if partial.reads is None:
         return saved_values(pair, ctx)
     check_of(pair.watched, partial.reads)(getattr(ctx, "watched", ()))
-    try:
+    with suppress(RuntimeError):
         return _unpacked(pair, ctx)
-    except RuntimeError:
-        return _unpacked_but_unread(pair, ctx, partial)
+    return _unpacked_but_unread(pair, ctx, partial)
 
 
 def _unpacked_but_unread(pair: GradPair, ctx: Any, partial: PartialBackward) -> list[Any]:
@@ -198,9 +214,15 @@ class _Unchecked:
 
 def _unpacked(pair: GradPair, ctx: Any) -> list[Any]:
     try:
-        tensors, numbers = iter(ctx.saved_tensors), iter(getattr(ctx, "numbers", ()))
-    except RuntimeError as error:
-        raise renamed(error, pair, ctx) from None
+        kept, error = ctx.saved_tensors, None
+    except RuntimeError as found:
+        kept, error = (), renamed(found, pair, ctx)
+    if error is not None:
+        try:
+            raise error  # out of the handler: eager's error has no other as its context
+        finally:
+            del error  # its traceback holds this frame
+    tensors, numbers = iter(kept), iter(getattr(ctx, "numbers", ()))
     return [next(numbers if saved.layout is None else tensors) for saved in pair.saved]
 
 

@@ -177,9 +177,11 @@ class NestBuilder(BodyBuilder):
         self.indices = tuple(variable(loop.symbol) for loop in self.loops)
 
     def reduce(self, kind: ReduceKind, value: Scalar) -> Scalar:
-        """A reduction of a single element is that element."""
+        """A reduction of a single element is that element; a sum begins at zero, so that of -0 is 0."""
         if any(loop.reduced and not is_constant(loop.size, 1) for loop in self.loops):
             return super().reduce(kind, value)
+        if kind == "sum" and value.dtype.is_floating_point:
+            return value + 0.0
         return self.constant(0, torch.int64) if kind in ("argmax", "argmin") else value
 
 

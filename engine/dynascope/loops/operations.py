@@ -5,7 +5,8 @@
 Meaning, where the name alone leaves doubt:
 - `divide` is true division of floats; `floor_divide` and `remainder` are Python's (sign of the divisor; floats too);
   `truncate_divide` and `fmod` are C's. Integer division by zero raises in eager and is never lowered unguarded.
-- `maximum`/`minimum` give NaN if either argument is NaN; `fmax`/`fmin` give the other argument.
+- `maximum`/`minimum` give NaN if either argument is NaN; `fmax`/`fmin` give the other argument, and on a processor
+  the first of two that are equal.
 - `round` is to even. `sign` is (x > 0) - (x < 0), so 0 for NaN.
 - `cast` goes from any dtype to `operation.dtype`; float to int truncates; to bool is `!= 0`; to bf16 and f16 rounds to
   nearest even.

@@ -39,8 +39,9 @@ from dynascope.capture.values import (
     boolean,
 )
 from dynascope.frame.resume import resume_origin
-from dynascope.guards.guard import IdentityIs
+from dynascope.guards.guard import IdentityIs, NoneIsAnother
 from dynascope.guards.source import AttributeSource
+from dynascope.guards.tensor_guard import WrittenAs
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -83,8 +84,10 @@ def grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     allows_unused = is_filled or is_true(machine, allow_unused)
     outputs, inputs = several(machine, given["outputs"]), several(machine, given["inputs"])
     tangents = [NONE] * len(outputs) if is_none(given["grad_outputs"]) else several(machine, given["grad_outputs"])
-    if any(getattr(value, "object", None) is not None for value in inputs) and has_outside_history(machine, outputs):
-        raise cannot(machine)  # which may lead to these inputs too
+    if any(getattr(value, "object", None) is not None for value in inputs):
+        if has_outside_history(machine, outputs):
+            raise cannot(machine)  # which may lead to these inputs too
+        guard_apart(machine, outputs, inputs)
     for value in inputs:
         if isinstance(value, TensorValue) and value.object is not None:
             guard_no_hooks(machine, value, HOOKS[:1])  # the other is run where a gradient is accumulated
@@ -237,6 +240,19 @@ def variables_of(machine: Machine, tensors: list[Value]) -> list[torch.Tensor]:
     examples = [value.example for value in values if isinstance(value, TensorValue)]
     ends = [function.variable for function in functions_of(examples) if type(function).__name__ == ACCUMULATES]
     return [*ends, *(each for each in examples if each.requires_grad and each.is_leaf)]
+
+
+def guard_apart(machine: Machine, outputs: list[Value], inputs: list[Value]) -> None:
+    """That what comes in has no history at later calls either, and is as many tensors: one that comes of another one, or is it, would
+    lead to that too."""
+    ends = {id(variable) for variable in variables_of(machine, outputs)}
+    ends |= {id(value.example) for value in inputs if isinstance(value, TensorValue)}
+    outside = {id(value): value for value in machine.outside.by_identity.values()}.values()
+    leaves = [value for value in outside if isinstance(value, TensorValue) and id(value.example) in ends]
+    for leaf in leaves:
+        machine.guards.add(leaf.source, WrittenAs.of(leaf.object))
+    if len(leaves) > 1:
+        machine.guards.add_group(tuple(leaf.source for leaf in leaves), NoneIsAnother())
 
 
 def guard_no_hooks(machine: Machine, leaf: TensorValue, names: tuple[str, ...] = HOOKS) -> None:

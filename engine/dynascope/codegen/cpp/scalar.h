@@ -98,8 +98,8 @@ template <class T> INLINE T float_to(f64 x) {
 //: maximum minimum fmax_ fmin_
 template <class T> INLINE T maximum(T a, T b) { return (a > b) | (a != a) ? a : b; }
 template <class T> INLINE T minimum(T a, T b) { return (a < b) | (a != a) ? a : b; }
-template <class T> INLINE T fmax_(T a, T b) { return (a > b) | (b != b) ? a : b; }
-template <class T> INLINE T fmin_(T a, T b) { return (a < b) | (b != b) ? a : b; }
+template <class T> INLINE T fmax_(T a, T b) { return (a >= b) | (b != b) ? a : b; }
+template <class T> INLINE T fmin_(T a, T b) { return (a <= b) | (b != b) ? a : b; }
 //: fmod_
 INLINE f32 fmod_(f32 a, f32 b) { return fmodf(a, b); }
 INLINE f64 fmod_(f64 a, f64 b) { return fmod(a, b); }

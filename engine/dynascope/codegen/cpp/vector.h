@@ -281,8 +281,8 @@ INLINE F64 ceil_(F64 x) { F64 t = trunc_(x); return copysign_(x > t ? t + 1. : t
 #define EXTREMA(V) \
   INLINE V maximum(V a, V b) { return (a > b) | (a != a) ? a : b; } \
   INLINE V minimum(V a, V b) { return (a < b) | (a != a) ? a : b; } \
-  INLINE V fmax_(V a, V b) { return (a > b) | (b != b) ? a : b; } \
-  INLINE V fmin_(V a, V b) { return (a < b) | (b != b) ? a : b; }
+  INLINE V fmax_(V a, V b) { return (a >= b) | (b != b) ? a : b; } \
+  INLINE V fmin_(V a, V b) { return (a <= b) | (b != b) ? a : b; }
 #define ARGUMENT(V) \
   INLINE void arg_best(V& best, I32& place, V v, I32 at, M better, M valid) { \
     M take = valid & (better | (compared(v != v) & compared(best == best)) | (compared(v == best) & (at < place))); \
@@ -293,13 +293,13 @@ INLINE F64 ceil_(F64 x) { F64 t = trunc_(x); return copysign_(x > t ? t + 1. : t
 // The processor gives b where one is a NaN; lanes where a is one keep a.
 INLINE F32 maximum(F32 a, F32 b) { return __builtin_ia32_maxps512_mask(a, b, a, __builtin_ia32_cmpps512_mask(a, a, 7, -1, 4), 4); }
 INLINE F32 minimum(F32 a, F32 b) { return __builtin_ia32_minps512_mask(a, b, a, __builtin_ia32_cmpps512_mask(a, a, 7, -1, 4), 4); }
-INLINE F32 fmax_(F32 a, F32 b) { return (a > b) | (b != b) ? a : b; }
-INLINE F32 fmin_(F32 a, F32 b) { return (a < b) | (b != b) ? a : b; }
+INLINE F32 fmax_(F32 a, F32 b) { return (a >= b) | (b != b) ? a : b; }
+INLINE F32 fmin_(F32 a, F32 b) { return (a <= b) | (b != b) ? a : b; }
 #elif defined(__AVX__) && !defined(__clang__) && @N@ == 8
 INLINE F32 maximum(F32 a, F32 b) { F32 m = __builtin_ia32_maxps256(a, b); return a != a ? a : m; }
 INLINE F32 minimum(F32 a, F32 b) { F32 m = __builtin_ia32_minps256(a, b); return a != a ? a : m; }
-INLINE F32 fmax_(F32 a, F32 b) { return (a > b) | (b != b) ? a : b; }
-INLINE F32 fmin_(F32 a, F32 b) { return (a < b) | (b != b) ? a : b; }
+INLINE F32 fmax_(F32 a, F32 b) { return (a >= b) | (b != b) ? a : b; }
+INLINE F32 fmin_(F32 a, F32 b) { return (a <= b) | (b != b) ? a : b; }
 #else
 EXTREMA(F32)
 #endif

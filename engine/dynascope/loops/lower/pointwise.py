@@ -161,8 +161,6 @@ rule(aten.round.default)(_plain_rule(_rounding("round"), 1, result_dtype))
 _ARITHMETIC = {
     "maximum": _named("maximum"),
     "minimum": _named("minimum"),
-    "fmax": _floating_only(_named("fmax")),
-    "fmin": _floating_only(_named("fmin")),
     "atan2": _named("atan2"),
     "hypot": _floating_only(_named("hypot")),
     "copysign": _named("copysign"),
@@ -171,6 +169,21 @@ _ARITHMETIC = {
     "bitwise_xor": _named("xor"),
 }
 _register(_ARITHMETIC, 2, result_dtype)
+
+
+def _rule_leaving_out_nan(name: str) -> Callable[[Lowering], Lowered]:
+    """Of 0 and -0 it is the first operand, as in C; of bfloat16, which eager compares itself, the second."""
+
+    def apply(call: Lowering) -> Lowered:
+        dtype = result_dtype(call)
+        operands = call.arguments[::-1] if dtype is torch.bfloat16 else call.arguments
+        return elementwise(call, _floating_only(_named(name)), dtype, tuple(operands))
+
+    return apply
+
+
+for _name in ("fmax", "fmin"):
+    rule(getattr(aten, _name))(_rule_leaving_out_nan(_name))
 
 
 @rule(aten.mul)

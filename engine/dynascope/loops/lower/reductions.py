@@ -90,7 +90,8 @@ def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
         if are_few and is_constant(source.strides[dimension], 1):
             return NotLowered("few long rows, which the library cuts")
         if is_constant(length, 1):
-            return call.finish(nest, element(call, nest, source).cast(layout.dtype))
+            value = element(call, nest, source).cast(layout.dtype)
+            return call.finish(nest, value + 0.0 if kind == "sum" and layout.dtype.is_floating_point else value)
         value = element(call, nest, source).cast(layout.dtype).cast(accumulator_dtype(layout.dtype))
         return call.finish(nest, nest.scan(kind, value))
 
