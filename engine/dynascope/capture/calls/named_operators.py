@@ -1,7 +1,7 @@
 """Operators of containers that a program calls by their names: `list.__add__(a, b)`, `super().__eq__(other)`, `seen.__ior__(more)`.
 
-What such a method gives is what the operator does with two containers of its kind; to others comparisons answer NotImplemented. What else
-such a call may come to is left to Python.
+What such a method gives is what the operator does with two containers of its kind; to others comparisons, and sets and dicts, answer
+NotImplemented. What else such a call may come to is left to Python.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def _named(op: Operator, name: str, kind: type) -> Any:
         found = None
         if len(sides) == 2 and not keywords and isinstance(sides[0], kind):
             is_other = not issubclass(given[1].python_type, BASES[kind])
-            if is_other and op.method in COMPARING:
+            if is_other and (op.method in COMPARING or kind is SetValue or (kind is DictValue and op.in_place_method is None)):
                 return ConstantValue(NotImplemented)
             is_reflected = name == op.reflected and op.method not in COMPARING
             if not is_other or (op.function in TAKE_OTHERS and not isinstance(sides[1], kind)):  # a deque's contents are no list
                 found = of_one_kind(machine, op, *(reversed(sides) if is_reflected else sides))
         if found is None:
-            raise Break(ForeignCall(machine.expression()))
+            raise Break(ForeignCall(machine.expression() or name))
         return given[0] if found is sides[0] and op.in_place_method is not None else found
 
     return run
