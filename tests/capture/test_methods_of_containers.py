@@ -155,3 +155,18 @@ def test_all_of_a_queue_that_keeps_its_length_is_one_graph():
     compiled = dynascope.compile(program, backend="eager", fullgraph=True)
     for _ in range(3):
         assert shown(compiled(X)) == shown(program(X))
+
+
+@pytest.mark.parametrize("make", [dict, collections.OrderedDict, collections.deque, set])
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_iterator_over_what_was_changed_before_is_handed_over(make, count):
+    def program(x, held):
+        held.pop() if isinstance(held, collections.deque) else held.discard(("a", "a")) if isinstance(held, set) else held.pop("a")
+        return x * 2, [iter(held), (zip(held, "xyz"), 1)]  # noqa: B905
+
+    mine, theirs = (make([(key, key) for key in "abc"[:count]]) for _ in range(2))
+    with dynascope.expected("foreign-value", required=False):
+        (_, (first, (second, _))) = dynascope.compile(program, backend="eager")(X, mine)
+    (_, (wanted, (pairs, _))) = program(X, theirs)
+    assert (list(first), list(second)) == (list(wanted), list(pairs))
+    assert shown(mine) == shown(theirs)

@@ -170,6 +170,14 @@ def is_beyond(value: IteratorValue) -> bool:
     return isinstance(items, ListValue) and items.source is not None and value.position > len(items.original)
 
 
+def is_made_last(value: Value) -> bool:
+    """An iterator, and a list or tuple that holds one: it stands among the keys that are there once the program's changes are made."""
+    if isinstance(value, (ListValue, TupleValue)) and value.source is None:
+        return any(map(is_made_last, value.items))
+    is_iterator = isinstance(value, (IteratorValue, ZipValue)) and value.source is None
+    return is_iterator and not (isinstance(value, IteratorValue) and is_beyond(value))
+
+
 def first_if(condition: torch.Tensor, first: Any, second: Any) -> Any:
     return first if condition else second
 
@@ -322,9 +330,7 @@ class Rebuilder:
         if (instance := held_by(value)) is not None:
             self.prepare(instance)
             return
-        is_iterator = isinstance(value, (IteratorValue, ZipValue)) and value.source is None
-        if is_iterator and not (isinstance(value, IteratorValue) and is_beyond(value)):
-            # It stands among the keys that are there once the program's changes are made.
+        if is_made_last(value):
             for part in parts_of(value):
                 self.prepare(part)
             return
