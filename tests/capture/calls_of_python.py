@@ -172,7 +172,7 @@ def plainly(thing: Any) -> Any:
         return kind, sorted(repr(plainly(each)) for each in thing)
     if isinstance(thing, Mapping):
         pairs = [(plainly(key), plainly(item)) for key, item in thing.items()]
-        return kind, getattr(thing, "default_factory", None), pairs
+        return kind, plainly(getattr(thing, "default_factory", None)), pairs
     if isinstance(thing, functools.partial):
         return kind, plainly(thing.func), plainly(thing.args), plainly(thing.keywords)
     if isinstance(thing, types.FunctionType):
