@@ -211,12 +211,10 @@ def torchaudio_model(name: str) -> tuple[nn.Module, Given]:
 
 
 TOLD = {
-    "in_channels": 16, "out_channels": 16, "hidden_channels": 16, "channels": 16, "edge_channels": 8, "num_layers": 2, "dim": 8,
-    "kernel_size": 3,
-    "heads": 2, "num_relations": 3, "K": 2, "k": 4, "alpha": 0.1, "filter_size": 2, "space_dimensions": 3, "propagate_dimensions": 8,
-    "first_aggr": True, "aggregators": ["mean", "max", "std"], "scalers": ["identity", "amplification"],
-    "deg": torch.tensor([0, 3, 9, 7, 2]),
-    "local_nn": None, "global_nn": None,
+    "in_channels": 16, "out_channels": 16, "hidden_channels": 16, "channels": 16, "edge_channels": 8, "edge_dim": 8, "dim": 8,
+    "num_layers": 2, "kernel_size": 3, "heads": 2, "num_relations": 3, "K": 2, "k": 4, "alpha": 0.1, "filter_size": 2,
+    "space_dimensions": 3, "propagate_dimensions": 8, "first_aggr": True, "aggregators": ["mean", "max", "std"],
+    "scalers": ["identity", "amplification"], "deg": torch.tensor([0, 3, 9, 7, 2]), "local_nn": None, "global_nn": None,
 }  # fmt: skip
 """What layers of torch-geometric are made with, where they must be told."""
 
@@ -225,8 +223,8 @@ def geometric_names() -> list[str]:
     """Layers and whole networks that are made of so many channels, and called with nodes and edges."""
     from torch_geometric import nn as layers
 
-    found = [*layers.conv.__all__, *layers.models.basic_gnn.__all__] if hasattr(layers.models, "basic_gnn") else [*layers.conv.__all__]
-    return sorted(name for name in dict.fromkeys(found) if isinstance(getattr(layers, name, None), type))
+    found = {*layers.conv.__all__, *layers.models.basic_gnn.__all__}
+    return sorted(name for name in found if isinstance(getattr(layers, name, None), type))
 
 
 def geometric_model(name: str) -> tuple[nn.Module, Given]:

@@ -77,7 +77,6 @@ class _Work:
         inputs asks for each of them."""
         self.readers: dict[str, set[int]] = {}
         self.makers: dict[str, set[int]] = {}
-        self.raising: set[int] = set()
         self.checking: set[int] = set()
         self.looking_calls: set[int] = set()
         self.allocating: set[int] = set()
@@ -93,7 +92,6 @@ class _Work:
             self.makers.setdefault(name, set()).add(number)
         if _raising(step):
             (self.looking_calls if is_call else self.checking).add(number)
-            self.raising.add(number)
         if is_call or any(self.schedule.buffers[name].role == "temporary" for name in made):
             self.allocating.add(number)
 
@@ -103,7 +101,7 @@ class _Work:
             self.readers[name].discard(number)
         for name in memory.makes(self.steps[number]):
             self.makers[name].discard(number)
-        for numbers in (self.raising, self.checking, self.looking_calls, self.allocating):
+        for numbers in (self.checking, self.looking_calls, self.allocating):
             numbers.discard(number)
         self.steps[number] = step
         self._note(number)
@@ -206,7 +204,7 @@ class _Work:
         return any(self.place.get(origin.node, -1) < first for step in steps for origin in _raising(step))
 
     def _raising_from(self, number: int) -> list[Step]:
-        return [self.steps[other] for other in sorted(self.raising) if other >= number]
+        return [self.steps[other] for other in sorted(self.checking | self.looking_calls) if other >= number]
 
     def _is_read_elsewhere(self, name: str, own: Step) -> bool:
         return any(self.steps[number] is not own for number in self.readers.get(name, ()))

@@ -15,7 +15,7 @@ from dynascope.capture.calls.containers import clear, count, method, place_of, r
 from dynascope.capture.calls.iterators import index_in
 from dynascope.capture.calls.objects import holding
 from dynascope.capture.calls.pure import fails_like
-from dynascope.capture.calls.registry import meaning
+from dynascope.capture.calls.registry import MEANINGS, meaning
 from dynascope.capture.protocols import items, lists, operators
 from dynascope.capture.protocols.contents import contents_of, is_deque, longest
 from dynascope.capture.protocols.iteration import elements
@@ -44,7 +44,12 @@ def make(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     held = elements(machine, given)
     if limit is not None and (type(limit) is not int or limit < 0):
         raise Break(ProgramRaises("ValueError", machine.expression()))
-    return made(held[-limit:] if limit else [] if limit == 0 else held, limit)
+    return made(last(held, limit), limit)
+
+
+def last(held: list[Value], limit: int | None) -> list[Value]:
+    """What stays, where what is too many falls off at the left."""
+    return held if limit is None else held[max(len(held) - limit, 0) :]
 
 
 def made(held: list[Value], limit: int | None) -> InstanceValue:
@@ -56,9 +61,7 @@ def made(held: list[Value], limit: int | None) -> InstanceValue:
 def put(machine: Machine, value: ListValue, held: list[Value], *, at_left: bool = False) -> Value:
     """New contents, which may be too many."""
     limit = longest(value)
-    if limit is not None and len(held) > limit:
-        held = held[:limit] if at_left else held[len(held) - limit :]
-    items.replace(machine, value, held)
+    items.replace(machine, value, held[:limit] if at_left else last(held, limit))
     return NONE
 
 
@@ -174,11 +177,6 @@ def __reversed__(machine: Machine, value: ListValue) -> Value:
 
 
 @method(DEQUE)
-def __copy__(machine: Machine, value: ListValue) -> Value:
-    return made(value.items, longest(value))
-
-
-@method(DEQUE)
 def __add__(machine: Machine, value: ListValue, more: Value) -> Value:
     return limited(value, [*value.items, *deque_items(machine, more)])
 
@@ -186,11 +184,6 @@ def __add__(machine: Machine, value: ListValue, more: Value) -> Value:
 @method(DEQUE)
 def __mul__(machine: Machine, value: ListValue, times: Value) -> Value:
     return limited(value, list(value.items) * index_in(machine, times))
-
-
-@method(DEQUE)
-def __rmul__(machine: Machine, value: ListValue, times: Value) -> Value:
-    return __mul__(machine, value, times)
 
 
 @method(DEQUE)
@@ -202,7 +195,7 @@ def __imul__(machine: Machine, value: ListValue, times: Value) -> Value:
 def limited(value: ListValue, held: list[Value]) -> Value:
     """Another deque, as long as this one may be."""
     limit = longest(value)
-    return made(held if limit is None else held[max(len(held) - limit, 0) :], limit)
+    return made(last(held, limit), limit)
 
 
 def deque_items(machine: Machine, value: Value) -> list[Value]:
@@ -258,3 +251,4 @@ def place_in(machine: Machine, value: ListValue, key: Value) -> int:
 
 for _shared in (clear, count, reverse):
     method(DEQUE)(_shared)
+MEANINGS[DEQUE.__copy__], MEANINGS[DEQUE.__rmul__] = MEANINGS[DEQUE.copy], MEANINGS[DEQUE.__mul__]

@@ -17,7 +17,7 @@ from dynascope.capture.protocols.contents import contents_of
 from dynascope.capture.protocols.operators import COMPARING, COMPARISONS, CONTAINER_RULES, OPERATORS, Operator
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import ConstantValue, DictValue, ListValue, SetValue, TupleValue, Value, boolean
+from dynascope.capture.values import ConstantValue, DictValue, ListValue, SetValue, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -61,9 +61,7 @@ def of_one_kind(machine: Machine, op: Operator, left: Value, right: Value) -> An
         return None
     if isinstance(left, (ListValue, TupleValue)):
         return operators.compare_items(machine, op, left, right)
-    if op.method in ("__eq__", "__ne__"):
-        return boolean(operators.are_equal(machine, left, right) == (op.method == "__eq__"))
-    return None
+    return operators.equality(machine, op, left, right) if op.method in ("__eq__", "__ne__") else None
 
 
 def is_counted(value: Value) -> bool:

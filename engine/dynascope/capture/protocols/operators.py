@@ -282,10 +282,7 @@ def is_ordered_by_items(left: Value, right: Value, op: Operator) -> bool:
 
 def compare_items(machine: Machine, op: Operator, left: ListValue | TupleValue, right: ListValue | TupleValue) -> Any:
     """How CPython compares two lists, two tuples or two deques."""
-    if op.method not in ORDERING:
-        alike = len(left.items) == len(right.items) and all(are_equal(machine, *pair) for pair in zip(left.items, right.items, strict=True))
-        return boolean(alike == (op.function is operator.eq))
-    return order_of_items(machine, op, left, right)
+    return order_of_items(machine, op, left, right) if op.method in ORDERING else equality(machine, op, left, right)
 
 
 def order_of_items(machine: Machine, op: Operator, left: ListValue | TupleValue, right: ListValue | TupleValue) -> Any:
