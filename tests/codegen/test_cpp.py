@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "loops"))
 
+import mpmath
 import pytest
 import torch
 from dynascope.codegen.cpp.emitter import emit_kernel
@@ -153,6 +157,39 @@ def test_mathematics_are_accurate_over_all_floats(name: str, limit: float) -> No
     assert _distance(y[normal], exact[normal]) <= limit
     zeros, eagers = y[-6:-4], function(x)[-6:-4]
     assert torch.equal(zeros.signbit() & ~zeros.isnan(), eagers.signbit() & ~eagers.isnan())
+
+
+LIMITS_OF_DOUBLES = {"exp": 1.0, "expm1": 1.4, "log": 0.9, "log1p": 0.9, "tanh": 2.2, "erf": 1.2, "sin": 0.9, "cos": 0.9}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("name", "limit"), LIMITS_OF_DOUBLES.items())
+def test_mathematics_of_doubles_are_accurate(name: str, limit: float) -> None:
+    """Against arithmetic of forty digits, and where numbers end as eager has it."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(8, 400, generator=generator, dtype=torch.float64)
+    usual = noise * torch.tensor([1e-9, 1e-3, 0.1, 0.5, 1, 3, 30, 3e4], dtype=torch.float64)[:, None]
+    turns = torch.arange(-200, 200, dtype=torch.float64) * math.pi / 2
+    x = torch.cat([usual.flatten(), turns, torch.linspace(-745, 709, 500, dtype=torch.float64)])
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 709.79, -745.14, -746.0, 1e300, -1e300, 5e-324, -5e-324, 1e-310, 2.0**53]
+    function = getattr(torch, name)
+    (y,) = build(runnable_of(module(lambda x: function(x), x))).call(x)
+    with mpmath.workdps(40):
+        worst = max(map(partial(_units_apart, getattr(mpmath, name)), x.tolist(), y.tolist()))
+    assert worst <= limit
+    ends = torch.tensor(special, dtype=torch.float64)
+    (found,) = build(runnable_of(module(lambda x: function(x), ends))).call(ends)
+    eager = function(ends)
+    torch.testing.assert_close(found, eager, rtol=1e-15, atol=2e-310, equal_nan=True)
+    assert torch.equal(found.signbit() & (found == 0), eager.signbit() & (eager == 0) & (found == 0))
+
+
+def _units_apart(function: Callable, x: float, y: float) -> float:
+    """Units in the last place of f64; 0 where there is no result."""
+    exact = function(mpmath.mpf(x)) if math.isfinite(y) else mpmath.inf
+    if not mpmath.isfinite(exact) or abs(exact) < sys.float_info.min:
+        return 0.0
+    return float(abs(y - exact) / math.ulp(float(exact)))
 
 
 @pytest.mark.compiler

@@ -46,8 +46,8 @@ RARE = {
         "lgamma",
     ]
 }
-IN_LANES = frozenset(RARE) - {"asin", "acos", "atan", "lgamma"}
-"""Of those: lanes of f32 have their own."""
+OF_LIBRARY = {"F32": frozenset(["asin", "acos", "atan", "lgamma"]), "F64": frozenset(RARE) - {"expm1", "sin", "cos"}}
+"""Of those, by the type of lanes: what the C library computes, lane by lane."""
 RARE_PAIRS = {name: FUNCTIONS[name] for name in ["pow", "atan2", "hypot", "nextafter", "fmod"]}
 """From the C library, lane by lane."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
-from dynascope.codegen.cpp.expressions import IN_LANES, RARE, RARE_PAIRS
+from dynascope.codegen.cpp.expressions import OF_LIBRARY, RARE, RARE_PAIRS
 from dynascope.dataclass import dataclass
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -67,7 +67,9 @@ def _scalar() -> tuple[_Piece, ...]:
 @cache
 def _lanes(count: int) -> tuple[_Piece, ...]:
     text = _filled(_resource("vector.h"), {"F": "F32", "I": "I32", "MASK": "M"}, _rare_lanes())
-    return _pieces(text.replace("@WIDE@", _resource("wide.h")).replace("@N@", str(count)))
+    for name in ("doubles", "wide"):
+        text = text.replace(f"@{name.upper()}@", _resource(f"{name}.h"))
+    return _pieces(text.replace("@N@", str(count)))
 
 
 def _pieces(text: str) -> tuple[_Piece, ...]:
@@ -102,12 +104,13 @@ def _rare_lanes() -> str:
     lines = []
     for name, function in (RARE | RARE_PAIRS).items():
         parameters, arguments = ("{0} x, {0} y", "x[k], y[k]") if name in RARE_PAIRS else ("{0} x", "x[k]")
-        for t, suffix in (("F64", ""),) if name in IN_LANES else (("F32", "f"), ("F64", "")):
-            lines.append(f"//: {function} / {t.lower()} {t}")
-            lines.append(
-                f"INLINE {t} {function}({parameters.format(t)}) "
-                f"{{ {t} r; for (int k = 0; k < N; k++) r[k] = {name}{suffix}({arguments}); return r; }}"
-            )
+        for t, suffix in (("F32", "f"), ("F64", "")):
+            if name in RARE_PAIRS or name in OF_LIBRARY[t]:
+                lines.append(f"//: {function} / {t.lower()} {t}")
+                lines.append(
+                    f"INLINE {t} {function}({parameters.format(t)}) "
+                    f"{{ {t} r; for (int k = 0; k < N; k++) r[k] = {name}{suffix}({arguments}); return r; }}"
+                )
     return "\n".join(lines)
 
 

@@ -218,6 +218,8 @@ INLINE F32 square_root(F32 x) { F32 r; for (int k = 0; k < N; k++) r[k] = __buil
 #endif
 #if defined(__AVX512F__) && !defined(__clang__) && @N@ == 8
 INLINE F64 square_root(F64 x) { return __builtin_ia32_sqrtpd512_mask(x, x, -1, 4); }
+#elif defined(__AVX__) && !defined(__clang__) && @N@ == 4
+INLINE F64 square_root(F64 x) { return __builtin_ia32_sqrtpd256(x); }
 #else
 INLINE F64 square_root(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = __builtin_sqrt(x[k]); return r; }
 #endif
@@ -491,24 +493,10 @@ INLINE F32 exp2_(F32 x) {
   F32 p = fused(fused(fused(fused(fused(splat(F32{}, 1.54531634e-4f), r, splat(F32{}, 1.33908633e-3f)), r, splat(F32{}, 9.61808302e-3f)), r, splat(F32{}, 5.55035695e-2f)), r, splat(F32{}, 0.240226507f)), r, splat(F32{}, 0.693147182f));
   return times_two_to(fused(p, r, splat(F32{}, 1.f)), n);
 }
+@DOUBLES@
 @WIDE@
 @RARE@
 //:
-#define EACH64(name, g) INLINE F64 name(F64 x) { F64 r; for (int k = 0; k < N; k++) r[k] = g(x[k]); return r; }
-//: exp_
-EACH64(exp_, exp)
-//: log_
-EACH64(log_, log)
-//: tanh_
-EACH64(tanh_, tanh)
-//: erf_
-EACH64(erf_, erf)
-//: log1p_
-EACH64(log1p_, log1p)
-//:
-#undef EACH64
-//: sigmoid
-INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
 #define LANEWISE(name, V) INLINE V name(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::name(a[k], b[k]); return r; }
 //: floor_divide / f32 F32
 LANEWISE(floor_divide, F32)

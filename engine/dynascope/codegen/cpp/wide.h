@@ -1,8 +1,6 @@
 // Functions of f32 lanes that are computed in f64, where f32 would lose more than the last place: 0.6 ulp and less. No f64 lanes are
 // chosen by a condition: gcc takes vectors of two registers apart for that.
-//: logarithm whole power_of_two logarithm_of_sum
-INLINE F64 power_of_two(I64 n) { return (F64)((n << 52) + 0x3ff0000000000000l); }
-INLINE F64 whole(I64 n) { return (F64)(n + 0x4338000000000000l) - 6755399441055744.; }
+//: logarithm logarithm_of_sum
 // Of 2^k (1 + f), with 1 + f between sqrt(1/2) and sqrt(2): k log 2 + 2 atanh(f / (2 + f)).
 INLINE F64 logarithm(I64 k, F64 f) {
   F64 s = f / (f + 2.), z = s * s;
