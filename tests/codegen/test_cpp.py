@@ -171,7 +171,7 @@ def test_mathematics_of_doubles_are_accurate(name: str, limit: float) -> None:
     usual = noise * torch.tensor([1e-9, 1e-3, 0.1, 0.5, 1, 3, 30, 3e4], dtype=torch.float64)[:, None]
     turns = torch.arange(-200, 200, dtype=torch.float64) * math.pi / 2
     x = torch.cat([usual.flatten(), turns, torch.linspace(-745, 709, 500, dtype=torch.float64)])
-    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 709.79, -745.14, -746.0, 1e300, -1e300, 5e-324, -5e-324, 1e-310, 2.0**53]
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 709.79, -745.14, -746.0, 1e300, -1e300, 5e-324, -5e-324, 2.0**53]
     function = getattr(torch, name)
     (y,) = build(runnable_of(module(lambda x: function(x), x))).call(x)
     with mpmath.workdps(40):
