@@ -46,10 +46,10 @@ RARE = {
         "lgamma",
     ]
 }
-OF_LIBRARY = {"F32": frozenset(["asin", "acos", "atan", "lgamma"]), "F64": frozenset(RARE) - {"expm1", "sin", "cos"}}
-"""Of those, by the type of lanes: what the C library computes, lane by lane."""
 RARE_PAIRS = {name: FUNCTIONS[name] for name in ["pow", "atan2", "hypot", "nextafter", "fmod"]}
-"""From the C library, lane by lane."""
+IN_LANES = frozenset(["exp2", "expm1", "log2", "log10", "sin", "cos", "asin", "acos", "atan", "atan2", "hypot", "fmod"])
+OF_LIBRARY = {"F32": frozenset(["lgamma", "nextafter"]), "F64": frozenset(RARE | RARE_PAIRS) - IN_LANES}
+"""Of both, by the type of lanes: what the C library computes, lane by lane."""
 
 
 def expression(operation: Compute, source: torch.dtype, arguments: tuple[str, ...], lanes: bool) -> str:

@@ -67,7 +67,7 @@ def _scalar() -> tuple[_Piece, ...]:
 @cache
 def _lanes(count: int) -> tuple[_Piece, ...]:
     text = _filled(_resource("vector.h"), {"F": "F32", "I": "I32", "MASK": "M"}, _rare_lanes())
-    for name in ("doubles", "wide"):
+    for name in ("doubles", "wide", "angles"):
         text = text.replace(f"@{name.upper()}@", _resource(f"{name}.h"))
     return _pieces(text.replace("@N@", str(count)))
 
@@ -105,7 +105,7 @@ def _rare_lanes() -> str:
     for name, function in (RARE | RARE_PAIRS).items():
         parameters, arguments = ("{0} x, {0} y", "x[k], y[k]") if name in RARE_PAIRS else ("{0} x", "x[k]")
         for t, suffix in (("F32", "f"), ("F64", "")):
-            if name in RARE_PAIRS or name in OF_LIBRARY[t]:
+            if name in OF_LIBRARY[t]:
                 lines.append(f"//: {function} / {t.lower()} {t}")
                 lines.append(
                     f"INLINE {t} {function}({parameters.format(t)}) "

@@ -235,6 +235,17 @@ INLINE F32 fused(F32 a, F32 b, F32 c) { return __builtin_ia32_vfmaddps256(a, b, 
 enum { FUSES = 0 };
 INLINE F32 fused(F32 a, F32 b, F32 c) { return a * b + c; }
 #endif
+//: fused / f64 F64
+#if defined(__AVX512F__) && !defined(__clang__) && @N@ == 8
+enum { FUSES_F64 = 1 };
+INLINE F64 fused(F64 a, F64 b, F64 c) { return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4); }
+#elif defined(__FMA__) && !defined(__clang__) && @N@ == 4
+enum { FUSES_F64 = 1 };
+INLINE F64 fused(F64 a, F64 b, F64 c) { return __builtin_ia32_vfmaddpd256(a, b, c); }
+#else
+enum { FUSES_F64 = 0 };
+INLINE F64 fused(F64 a, F64 b, F64 c) { return a * b + c; }
+#endif
 //: absolute copysign_ sign_bit
 INLINE F32 absolute(F32 x) { return (F32)((I32)x & 0x7fffffff); }
 INLINE F64 absolute(F64 x) { return (F64)((I64)x & 0x7fffffffffffffffl); }
@@ -495,13 +506,45 @@ INLINE F32 exp2_(F32 x) {
 }
 @DOUBLES@
 @WIDE@
+@ANGLES@
 @RARE@
 //:
-#define LANEWISE(name, V) INLINE V name(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::name(a[k], b[k]); return r; }
+//: fmod_ / f32 F32
+// Exact: of fewer than 2^22 turns rounding is off by one at most. The others, and what has no remainder, are the C library's.
+#define FMOD(V, T, FUSES) \
+  INLINE V fmod_(V a, V b) { \
+    V x = absolute(a), y = absolute(b), q = x / y, r = fused(-trunc_(q), y, x); \
+    r = r < (T)0 ? r + y : r; \
+    r = copysign_(r >= y ? r - y : r, a); \
+    M near = compared(q < (T)4194304) & compared(y < (T)__builtin_inf()); \
+    if (!FUSES || __builtin_expect(!all_lanes(near), 0)) for (int k = 0; k < N; k++) if (!FUSES || !near[k]) r[k] = ::fmod_(a[k], b[k]); \
+    return r; \
+  }
+FMOD(F32, f32, FUSES)
+//: fmod_ / f64 F64
+FMOD(F64, f64, FUSES_F64)
+//: remainder_ / f32 F32
+#define REMAINDER(V, T) \
+  INLINE V remainder_(V a, V b) { V m = fmod_(a, b); return (m != (T)0) & ((m < (T)0) != (b < (T)0)) ? m + b : m; }
+REMAINDER(F32, f32)
+//: remainder_ / f64 F64
+REMAINDER(F64, f64)
 //: floor_divide / f32 F32
-LANEWISE(floor_divide, F32)
+// As Python: exact multiples stay exact where a / b would round up.
+#define FLOOR_DIVIDE(V, T) \
+  INLINE V floor_divide(V a, V b) { \
+    V m = fmod_(a, b), q = a / b, d = (a - m) / b; \
+    d = (m != (T)0) & ((m < (T)0) != (b < (T)0)) ? d - (T)1 : d; \
+    V whole = floor_(d); \
+    whole = d - whole > (T).5 ? whole + (T)1 : whole; \
+    whole = d == (T)0 ? copysign_(V{}, q) : whole; \
+    return b == (T)0 ? q : whole; \
+  }
+FLOOR_DIVIDE(F32, f32)
 //: floor_divide / f64 F64
-LANEWISE(floor_divide, F64)
+FLOOR_DIVIDE(F64, f64)
+//:
+#define LANEWISE(name, V) INLINE V name(V a, V b) { V r; for (int k = 0; k < N; k++) r[k] = ::name(a[k], b[k]); return r; }
 //: floor_divide / i64 I64
 LANEWISE(floor_divide, I64)
 //: floor_divide / i32 I32
@@ -526,10 +569,6 @@ LANEWISE(truncate_divide, I16)
 LANEWISE(truncate_divide, I8)
 //: truncate_divide / u8 U8
 LANEWISE(truncate_divide, U8)
-//: remainder_ / f32 F32
-LANEWISE(remainder_, F32)
-//: remainder_ / f64 F64
-LANEWISE(remainder_, F64)
 //: remainder_ / i64 I64
 LANEWISE(remainder_, I64)
 //: remainder_ / i32 I32

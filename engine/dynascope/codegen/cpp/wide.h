@@ -100,3 +100,22 @@ INLINE F32 tan_(F32 x) {
   F32 y = TO(F32, (F64)((I64)above ^ (odd << 63)) / below);
   return where_near(select((M)(x == 0.f), x, y), x, [](f32 x) { return (f32)tan(x); });
 }
+//: pow_ / f32 F32
+// e^(y log x) of the absolute value; the rest is what has no logarithm, and signs.
+INLINE F32 pow_(F32 x, F32 y) {
+  F32 a = absolute(x), none = splat(F32{}, 0.f), infinite = splat(F32{}, __builtin_inff());
+  F64 exponent = logarithm(TO(F64, a)) * TO(F64, y);
+  Halves h = halves(exponent);
+  F32 size = TO(F32, exponent), r = TO(F32, power_of_two(h.n) * (h.even + h.odd + 1.));
+  r = size > 89.f ? infinite : (size < -104.f ? none : r);
+  r = a == 0.f ? (y < 0.f ? infinite : none) : (a == __builtin_inff() ? (y < 0.f ? none : infinite) : r);
+  F32 half = y * .5f;
+  I32 is_whole = trunc_(y) == y, is_odd = is_whole & (trunc_(half) != half), is_below = x < 0.f;
+  r = is_odd ? copysign_(r, x) : r;
+  r = (is_below & ~is_whole & (a < __builtin_inff())) ? splat(F32{}, __builtin_nanf("")) : r;
+  r = x + y == x + y ? r : x + y;
+  r = (y == 0.f) | (x == 1.f) ? splat(F32{}, 1.f) : r;
+  M rare = compared(absolute(y) == __builtin_inff());
+  if (__builtin_expect(any_lane(rare), 0)) for (int k = 0; k < N; k++) if (rare[k]) r[k] = powf(x[k], y[k]);
+  return r;
+}
