@@ -1,6 +1,7 @@
 """Fused kernels on the CPU: ours, torch.compile's and eager's, in turn.
 
     python bench/cpu_kernels.py                          all cases, into RESULTS.md
+    python bench/cpu_kernels.py --functions              functions of numbers alone, into a section of their own
     python bench/cpu_kernels.py softmax gelu --no-inductor --print    cases whose name holds a word, for a first look
 
 Each case is a function and its arguments; a case with a gradient times forward and backward together. Random numbers of
@@ -29,7 +30,7 @@ def main() -> None:
     options = arguments()
     torch.set_num_threads(options.threads)
     rows, against_eager, against_inductor = [], [], []
-    for case in cpu_programs.CASES:
+    for case in cpu_programs.FUNCTIONS if options.functions else cpu_programs.CASES:
         if options.words and not any(word in case.name for word in options.words):
             continue
         torch.manual_seed(0)
@@ -49,12 +50,14 @@ def main() -> None:
         f"Threads: {options.threads}{clock}. Ratio: median of {options.rounds} rounds (quartiles). "
         "With backward: forward and backward in one call."
     )
-    write_section("CPU kernels", command(options), columns, rows + geomeans, note)
+    section = "Functions of numbers on a processor" if options.functions else "CPU kernels"
+    write_section(section, command(options), columns, rows + geomeans, note)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("words", nargs="*")
+    parser.add_argument("--functions", action="store_true")
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--print", action="store_true", help="leave RESULTS.md alone")
     parser.add_argument("--threads", type=int, default=1)
@@ -63,7 +66,8 @@ def arguments() -> argparse.Namespace:
 
 
 def command(options: argparse.Namespace) -> str:
-    return COMMAND + (f" --threads {options.threads}" if options.threads != 1 else "")
+    which = " --functions" if options.functions else ""
+    return COMMAND + which + (f" --threads {options.threads}" if options.threads != 1 else "")
 
 
 def measure(case: cpu_programs.Case, options: argparse.Namespace):

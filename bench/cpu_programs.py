@@ -182,3 +182,22 @@ CASES = [
     Case("embedding", embedding),
     Case("embedding with backward", embedding, backward=True),
 ]
+
+
+def of_numbers(function: Callable, dtype: torch.dtype, count: int):
+    """Of 100,000 numbers between 0 and 1, one or two at a time."""
+    return lambda: (function, tuple(torch.rand(100_000).to(dtype) * 0.9 + 0.05 + 0.2 * at for at in range(count)))
+
+
+ONE = """
+    exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh atanh erf erfc sigmoid sqrt rsqrt
+""".split()  # noqa: SIM905
+TWO = ["atan2", "hypot", "pow", "fmod", "remainder", "floor_divide"]
+ACTIVATIONS = ["gelu", "silu", "mish", "softplus"]
+FUNCTIONS = [
+    Case(f"{name}, {str(dtype).removeprefix('torch.')}", of_numbers(function, dtype, count))
+    for dtype in (torch.float32, torch.float64)
+    for names, place, count in ((ONE, torch, 1), (ACTIVATIONS, F, 1), (TWO, torch, 2))
+    for name, function in ((name, getattr(place, name)) for name in names)
+]
+"""Functions of numbers alone: how dear the mathematics are."""

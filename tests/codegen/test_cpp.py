@@ -162,7 +162,8 @@ def test_mathematics_are_accurate_over_all_floats(name: str, limit: float) -> No
 
 LIMITS_OF_DOUBLES = {
     **{"exp": 1.0, "exp2": 1.1, "expm1": 1.4, "log": 0.9, "log2": 1.6, "log10": 1.8, "log1p": 0.9, "tanh": 2.4, "erf": 1.1},
-    **{"sin": 0.9, "cos": 0.9, "asin": 2.0, "acos": 1.2, "atan": 1.2},
+    **{"sin": 0.9, "cos": 0.9, "tan": 2.5, "asin": 2.0, "acos": 1.2, "atan": 1.2},
+    **{"sinh": 2.0, "cosh": 2.0, "asinh": 2.0, "acosh": 2.0, "atanh": 2.0},
 }
 EXACTLY = {"exp2": lambda x: mpmath.mpf(2) ** x, "log2": lambda x: mpmath.log(x, 2)} | {
     name: getattr(mpmath, name) for name in LIMITS_OF_DOUBLES if name not in ("exp2", "log2")

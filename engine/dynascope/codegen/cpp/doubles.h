@@ -1,4 +1,4 @@
-// Functions of f64 lanes: exp, log, log1p, sine and cosine 1 ulp, erf and exp2 1.1, expm1 1.4, log2 and log10 1.8, tanh 2.4. The
+// Functions of f64 lanes: exp, log, log1p, sine and cosine 1 ulp, erf and exp2 1.1, expm1 1.4, log2 and log10 1.8, the rest 2 to 2.5. The
 // polynomials are Chebyshev fits made for this file; what is rounded first is added last, with what rounding took from it.
 //: power_of_two whole / f64 F64
 INLINE F64 power_of_two(I64 n) { return (F64)((n << 52) + 0x3ff0000000000000l); }
@@ -65,6 +65,18 @@ INLINE F64 tanh_(F64 x) {
   F64 y = (is_small ? -some : all * -2.) / ((is_small ? some + 1. : all) + 1.);
   return copysign_(is_small ? y : y + 1., x);
 }
+//: hyperbolic / f64 F64
+// The cosine, with `sign` 1, or the sine, with -1, of a number that is not below 0: (e^a + sign e^-a) / 2.
+INLINE F64 hyperbolic(F64 a, f64 sign) {
+  I64 k;
+  F64 r, curve = part_of_exp(a > 712. ? splat(F64{}, 712.) : a, k, r), m = r + curve, q = power_of_two((k > 60 ? (I64){} + 60 : k) * -2) * sign;
+  I64 half = (k - 1) >> 1;
+  return ((1. + q) + (m - q * (m / (m + 1.)))) * power_of_two(half) * power_of_two(k - 1 - half);
+}
+//: sinh_ / f64 F64
+INLINE F64 sinh_(F64 x) { return copysign_(hyperbolic(absolute(x), -1.), x); }
+//: cosh_ / f64 F64
+INLINE F64 cosh_(F64 x) { return hyperbolic(absolute(x), 1.); }
 //: sigmoid / f64 F64
 INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
 //: part_of_logarithm / f64 F64
@@ -109,6 +121,23 @@ INLINE F64 log1p_(F64 x) {
   F64 u = x + 1., k, f, part = part_of_logarithm(u, k, f), rest = k * 1.9082149292705877e-10 + (x - (u - 1.)) / u;
   return copysign_(log_of_positive(k * 0.69314718036912382 + (f - (part - rest)), u), x);
 }
+//: atanh_ / f64 F64
+INLINE F64 atanh_(F64 x) {
+  F64 a = absolute(x);
+  return copysign_(log1p_((a + a) / (1. - a)) * .5, x);
+}
+//: asinh_ / f64 F64
+// Of a large number the logarithm of twice it.
+INLINE F64 asinh_(F64 x) {
+  F64 a = absolute(x), square = a * a, y = log1p_(a > 1e9 ? a : a + square / (square_root(square + 1.) + 1.));
+  return copysign_(a > 1e9 ? y + 0.69314718055994531 : y, x);
+}
+//: acosh_ / f64 F64
+INLINE F64 acosh_(F64 x) {
+  F64 above = x - 1., y = log1p_(x > 1e9 ? above : above + square_root(above * (above + 2.)));
+  y = x > 1e9 ? y + 0.69314718055994531 : y;
+  return x < 1. ? splat(F64{}, __builtin_nan("")) : y;
+}
 //: erf_ / f64 F64
 INLINE F64 erf_(F64 x) {
   F64 a = absolute(x), z = a * a;
@@ -145,28 +174,33 @@ INLINE F64 erf_(F64 x) {
   q = fused(q, t, splat(F64{}, 0.17900115118138996));
   return copysign_(a < 1. ? small : 1. - exp_(c * -c) * q, x);
 }
-//: sine64 / f64 F64
-// Of x, and `quarter` of a turn on. The turns, fewer than 2^17, are taken off in steps of which none loses anything.
-INLINE F64 sine64(F64 x, i64 quarter) {
+//: sine_and_cosine where_near / f64 F64
+// Of what is left of x without quarters of a turn: their number. These, fewer than 2^17, are taken off in steps of which none loses anything.
+INLINE I64 sine_and_cosine(F64 x, F64& s, F64& c) {
   F64 shifted = x * 0.63661977236758134 + 6755399441055744., n = shifted - 6755399441055744.;
-  I64 q = (I64)shifted - 0x4338000000000000l + quarter;
   F64 near = x - n * 1.5707963267341256, step = n * 6.077100506303966e-11, nearer = near - step;
   F64 last = n * 2.0222662487959506e-21, r = nearer - last;
-  F64 rest = (((near - nearer) - step) + ((nearer - r) - last)), z = r * r, half = z * .5;
-  F64 s = splat(F64{}, 1.5917988979397435e-10);
+  F64 rest = (((near - nearer) - step) + ((nearer - r) - last)), z = r * r, half = z * .5, one = 1. - half;
+  s = splat(F64{}, 1.5917988979397435e-10);
   s = fused(s, z, splat(F64{}, -2.5051129896450185e-08));
   s = fused(s, z, splat(F64{}, 2.7557316093198404e-06));
   s = fused(s, z, splat(F64{}, -0.00019841269836740532));
   s = fused(s, z, splat(F64{}, 0.008333333333330936));
   s = fused(s, z, splat(F64{}, -0.16666666666666666));
-  s = r + (s * (z * r) + rest * (1. - half));
-  F64 c = splat(F64{}, -1.138254464534925e-11), one = 1. - half;
+  s = r + (s * (z * r) + rest * one);
+  c = splat(F64{}, -1.138254464534925e-11);
   c = fused(c, z, splat(F64{}, 2.087614504941318e-09));
   c = fused(c, z, splat(F64{}, -2.755731726587808e-07));
   c = fused(c, z, splat(F64{}, 2.48015872987544e-05));
   c = fused(c, z, splat(F64{}, -0.0013888888888887389));
   c = fused(c, z, splat(F64{}, 0.041666666666666664));
   c = one + (((1. - one) - half) + (c * (z * z) - r * rest));
+  return (I64)shifted - 0x4338000000000000l;
+}
+// Of x, and `quarter` of a turn on.
+INLINE F64 sine(F64 x, i64 quarter) {
+  F64 s, c;
+  I64 q = sine_and_cosine(x, s, c) + quarter;
   F64 y = (q & 1) != 0 ? c : s;
   return (F64)((I64)y ^ ((q & 2) << 62));
 }
@@ -176,6 +210,12 @@ INLINE F64 where_near(F64 y, F64 x, f64 (*library)(f64)) {
   return y;
 }
 //: sin_ / f64 F64
-INLINE F64 sin_(F64 x) { return where_near(x == 0. ? x : sine64(x, 0), x, sin); }
+INLINE F64 sin_(F64 x) { return where_near(x == 0. ? x : sine(x, 0), x, sin); }
 //: cos_ / f64 F64
-INLINE F64 cos_(F64 x) { return where_near(sine64(x, 1), x, cos); }
+INLINE F64 cos_(F64 x) { return where_near(sine(x, 1), x, cos); }
+//: tan_ / f64 F64
+INLINE F64 tan_(F64 x) {
+  F64 s, c;
+  I64 is_odd = (sine_and_cosine(x, s, c) & 1) != 0;
+  return where_near(x == 0. ? x : (is_odd ? -c : s) / (is_odd ? s : c), x, tan);
+}
