@@ -128,6 +128,21 @@ def test_positions_past_int32_are_wide():
     assert ".to(tl.int64)" not in emit(groups.pointwise(1 << 20)).text
 
 
+def test_parts_past_int32_begin_at_wide_positions():
+    """As does what the last program to finish computes of all parts: where each begins, and which element is the largest."""
+
+    def are_wide(count):
+        squares, places = body_of(emit(groups.variance(1, count))), body_of(emit(groups.reduction("argmax", 1, count)))
+        lines = [line for text in (squares, places) for line in text.splitlines()]
+        begins = [line for line in lines if " part = " in line or "_counts = " in line and "tl.arange(0, 2048)" in line]
+        assert len(begins) == 3
+        return {".to(tl.int64)" in line for line in begins}, any("_places = tl.full" in line and "tl.int64" in line for line in lines)
+
+    assert are_wide((1 << 31) + 4099) == ({True}, True)
+    assert are_wide(1 << 30) == ({True}, False)
+    assert are_wide(1 << 29) == ({False}, False)
+
+
 def test_approximations_only_on_the_way_to_16_bits():
     assert "tl.exp(" in emit(groups.softmax(dtype=torch.bfloat16)).text
     assert "libdevice.exp(" in emit(groups.softmax()).text
