@@ -123,6 +123,32 @@ def test_warps_follow_the_row():
     assert emit(groups.softmax(16384, 4096)).warps == 16
 
 
+def sums(rows, columns, operands, dtype=torch.float32, stores=True):
+    """The sums of an operand and of its squares or products, and the elements less these."""
+    writer = groups.GroupWriter("sums", (rows,), (columns,))
+    at = writer.index(columns, 1)
+    x = writer.load("x", dtype, at)
+    y = writer.load("y", dtype, at) if operands > 1 else x
+    first, second = writer.reduce("sum", x), writer.reduce("sum", writer.compute("multiply", x, y))
+    apart = writer.compute("subtract", writer.compute("subtract", x, first), second)
+    kept = [("all", apart, at)] if stores else [("first", first, writer.index(1, 0)), ("second", second, writer.index(1, 0))]
+    for name, value, place in kept:
+        writer.store(name, dtype, value, place)
+    return emit(writer.finish())
+
+
+def test_rows_of_which_several_sums_are_made_of_several_operands_have_more_warps():
+    assert [sums(2048, 16384, operands).warps for operands in (1, 2)] == [16, 32]
+    assert [sums(2048, columns, 2).warps for columns in (8192, 4096)] == [16, 16]
+    assert sums(2048, 16384, 2, torch.bfloat16).warps == 16
+
+
+def test_sums_of_several_operands_are_split_into_fewer_parts():
+    one, two = (sums(1, 1 << 24, operands, stores=False).grid[0] for operands in (1, 2))
+    assert one > 7 * H200.multiprocessors and one / 2.2 < two < one / 1.8
+    assert sums(1, 1 << 24, 2, torch.bfloat16, stores=False).grid[0] == one
+
+
 def test_positions_past_int32_are_wide():
     assert ".to(tl.int64)" in emit(groups.pointwise(1 << 31)).text
     assert ".to(tl.int64)" not in emit(groups.pointwise(1 << 20)).text

@@ -159,7 +159,7 @@ def _are_in_one_piece(facts: GroupFacts) -> bool:
 
 def _operands_of_elements(facts: GroupFacts) -> int:
     """How many are read that are others in each row."""
-    rows = set(facts.group.rows)
+    rows = {symbol for symbol in facts.group.rows if not is_constant(symbol.extent, 1)}
     loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
     return sum(not rows or not rows.isdisjoint(index.symbols) for _, index in loads)
 
