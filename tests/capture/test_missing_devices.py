@@ -33,3 +33,22 @@ def test_what_comes_before_it_is_done_once(way, backend):
             each(x, log)
         seen.append((x.tolist(), log, type(raised.value), str(raised.value)))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.expects("tensor-attribute")
+@pytest.mark.parametrize("make", [torch.empty, torch.zeros, lambda *given, **told: torch.ones(1).new_empty(*given, **told)])
+def test_pinned_memory_is_left_to_python(make):
+    """No memory that a graph makes is pinned. Without a device that could read it, eager raises."""
+
+    def function(x, is_pinned):
+        host = make(3, pin_memory=is_pinned)
+        return host.copy_(x * 2)
+
+    def outcome(call, is_pinned):
+        try:
+            return call(torch.arange(3.0), is_pinned).is_pinned()
+        except RuntimeError as error:
+            return str(error)
+
+    for is_pinned in (False, True):
+        assert outcome(dynascope.compile(function), is_pinned) == outcome(function, is_pinned)

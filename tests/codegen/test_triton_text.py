@@ -123,9 +123,50 @@ def test_warps_follow_the_row():
     assert emit(groups.softmax(16384, 4096)).warps == 16
 
 
+def sums(rows, columns, operands, dtype=torch.float32, stores=True):
+    """The sums of an operand and of its squares or products, and the elements less these."""
+    writer = groups.GroupWriter("sums", (rows,), (columns,))
+    at = writer.index(columns, 1)
+    x = writer.load("x", dtype, at)
+    y = writer.load("y", dtype, at) if operands > 1 else x
+    first, second = writer.reduce("sum", x), writer.reduce("sum", writer.compute("multiply", x, y))
+    apart = writer.compute("subtract", writer.compute("subtract", x, first), second)
+    kept = [("all", apart, at)] if stores else [("first", first, writer.index(1, 0)), ("second", second, writer.index(1, 0))]
+    for name, value, place in kept:
+        writer.store(name, dtype, value, place)
+    return emit(writer.finish())
+
+
+def test_rows_of_which_several_sums_are_made_of_several_operands_have_more_warps():
+    assert [sums(2048, 16384, operands).warps for operands in (1, 2)] == [16, 32]
+    assert [sums(2048, columns, 2).warps for columns in (8192, 4096)] == [16, 16]
+    assert sums(2048, 16384, 2, torch.bfloat16).warps == 16
+
+
+def test_sums_of_several_operands_are_split_into_fewer_parts():
+    one, two = (sums(1, 1 << 24, operands, stores=False).grid[0] for operands in (1, 2))
+    assert one > 7 * H200.multiprocessors and one / 2.2 < two < one / 1.8
+    assert sums(1, 1 << 24, 2, torch.bfloat16, stores=False).grid[0] == one
+
+
 def test_positions_past_int32_are_wide():
     assert ".to(tl.int64)" in emit(groups.pointwise(1 << 31)).text
     assert ".to(tl.int64)" not in emit(groups.pointwise(1 << 20)).text
+
+
+def test_parts_past_int32_begin_at_wide_positions():
+    """As does what the last program to finish computes of all parts: where each begins, and which element is the largest."""
+
+    def are_wide(count):
+        squares, places = body_of(emit(groups.variance(1, count))), body_of(emit(groups.reduction("argmax", 1, count)))
+        lines = [line for text in (squares, places) for line in text.splitlines()]
+        begins = [line for line in lines if " part = " in line or "_counts = " in line and "tl.arange(0, 2048)" in line]
+        assert len(begins) == 3
+        return {".to(tl.int64)" in line for line in begins}, any("_places = tl.full" in line and "tl.int64" in line for line in lines)
+
+    assert are_wide((1 << 31) + 4099) == ({True}, True)
+    assert are_wide(1 << 30) == ({True}, False)
+    assert are_wide(1 << 29) == ({False}, False)
 
 
 def test_approximations_only_on_the_way_to_16_bits():

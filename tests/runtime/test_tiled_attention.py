@@ -1,12 +1,15 @@
 """Attention in tiles: its kernels give what all scores in memory give, and a graph on a GPU calls them."""
 
 import ast
+import contextlib
+import types
 
 import dynascope
 import pytest
 import torch
 from dynascope.codegen.triton import attention
 from dynascope.codegen.triton.helpers import HELPERS
+from dynascope.runtime import tiled_attention as runtime
 from dynascope.tiled_attention.functions import EVERYTHING, PLACES, SCORE, Scores, recorded
 from dynascope.tiled_attention.operators import BACKWARD, FORWARD, tiled_attention
 
@@ -86,6 +89,35 @@ def test_all_scores_in_memory_and_the_formula(mask, change):
     torch.testing.assert_close([each.double() for each in gradients], list(wanted), rtol=1e-4, atol=1e-4)
     again, wanted_again = (torch.autograd.grad(each[1].square().sum(), of)[0] for each, of in ((gradients, given), (wanted, [query])))
     torch.testing.assert_close(again.double(), wanted_again, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("mask", "is_kept"), [("a window", True), ("by heads", True), ("documents", False)])
+def test_lists_of_tiles_are_made_once_where_a_mask_reads_places_alone(mask, is_kept, monkeypatch):
+    launched, is_capturing = [], False
+    monkeypatch.setattr(runtime, "make_launcher", lambda kernels, slots, device: lambda *given: launched.append(len(kernels)))
+    monkeypatch.setattr(runtime, "_kept", [])
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: is_capturing)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *device: types.SimpleNamespace(synchronize=lambda: None))
+    runtime._plan.cache_clear()
+    scores, tables = scores_of(mask, "none")
+
+    def launches():
+        launched.clear()
+        for _ in range(2):
+            runtime._forward(*operands(SHAPES[0]), tables, scores.text(), 0.1)
+        return launched
+
+    try:
+        is_capturing = True  # a recording's memory is its own
+        assert launches() == [3, 3]
+        is_capturing = False
+        assert launches() == ([3, 1] if is_kept else [3, 3])
+        runtime._plan.cache_clear()
+        monkeypatch.setattr(runtime, "MOST_KEPT", sum(each.nbytes for each in runtime._kept))
+        assert launches() == [3, 3]
+    finally:
+        runtime._plan.cache_clear()
 
 
 @pytest.mark.gpu

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,10 +24,11 @@ from dynascope.codegen.triton.attention import (
     padded,
     rows_kernel,
 )
+from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.operations import UnknownOperation
 from dynascope.dataclass import dataclass
 from dynascope.native.toolchain import ToolchainError
-from dynascope.runtime.cuda_launch import make_launcher
+from dynascope.runtime.cuda_launch import Launcher, make_launcher
 from dynascope.tiled_attention.functions import scores_of
 from dynascope.tiled_attention.operators import (
     LIBRARY,
@@ -47,20 +48,38 @@ IN_FORWARD = ("query", "key", "value", "result", "ends")
 IN_BACKWARD = (*IN_FORWARD, "tangent", "query_gradient", "key_gradient", "value_gradient", "shared")
 
 
-@dataclass(frozen=True, slots=True)
+MOST_KEPT = 1 << 24
+_kept: list[torch.Tensor] = []
+"""Lists of tiles, of so many bytes in all. None is given back: what other streams and recordings read stays where it is."""
+
+
+@dataclass(slots=True)
 class _Plan:
     """What is the same for all calls of the same sizes and strides."""
 
-    launch: Callable[..., None]
-    numbers: tuple[int | float, ...]
+    launch: Launcher
+    """Makes the lists of tiles, and attends to these."""
+    attend: Launcher | None
+    """Attends alone. None where a mask reads tables, which may hold others at each call: so may its lists then."""
     code_count: int
     list_counts: tuple[int, int]
+    lists: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def run(self, tensors: Sequence[torch.Tensor]) -> None:
+        if self.attend is not None and self.lists is not None:
+            self.attend(*tensors, *self.lists)
+            return
         device = tensors[0].device
         codes = torch.empty(self.code_count, dtype=torch.uint8, device=device)
         of_rows, of_columns = (torch.empty(count, dtype=torch.int32, device=device) for count in self.list_counts)
-        self.launch(*tensors, codes, of_rows, of_columns, *self.numbers)
+        self.launch(*tensors, of_rows, of_columns, codes)
+        if self.attend is None or sum(each.nbytes for each in (*_kept, of_rows, of_columns)) > MOST_KEPT:
+            return
+        with torch.cuda.device(device):
+            if not torch.cuda.is_current_stream_capturing():
+                torch.cuda.current_stream().synchronize()  # calls on other streams read them too
+                _kept.extend((of_rows, of_columns))
+                self.lists = of_rows, of_columns
 
 
 def _is_run(scores: str, scale: float, tensors: Sequence[torch.Tensor], tables: Sequence[torch.Tensor]) -> bool:
@@ -118,35 +137,46 @@ def _planned(scores: str, scale: float, geometry: Geometry, table_count: int, is
     for number, (_, sizes, strides) in enumerate(of_tables):
         for dimension, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
             numbers |= {f"table{number}_size{dimension}": size, f"table{number}_stride{dimension}": stride}
-    pointers = (*names, *(f"table{number}" for number in range(table_count)), "codes", "of_rows", "of_columns")
+    pointers = (*names, *(f"table{number}" for number in range(table_count)), "of_rows", "of_columns")
     aligned = {name for name, number in numbers.items() if isinstance(number, int) and number % MULTIPLE == 0}
-    told = frozenset({*aligned, *pointers})
-    kernels = [
+    told = frozenset({*aligned, *pointers, "codes"})
+    listing = [
         blocks_kernel(form, masks * row_blocks * column_blocks, told),
         lists_kernel(form, masks * (row_blocks + column_blocks), told, max(row_blocks, column_blocks)),
     ]
     of_rows, of_columns = batch * heads * row_blocks, batch * groups * column_blocks
     if is_backward:
-        kernels += [rows_kernel(form, of_rows, told), columns_kernel(form, of_columns, told)]
+        attending = [rows_kernel(form, of_rows, told), columns_kernel(form, of_columns, told)]
     else:
-        kernels.append(forward_kernel(form, of_rows, told))
-    used = {parameter.source for kernel in kernels for parameter in kernel.parameters}
-    numbers = {name: number for name, number in numbers.items() if name in used}
+        attending = [forward_kernel(form, of_rows, told)]
+    launch = _launched([*listing, *attending], (*pointers, "codes"), numbers, device)
+    are_kept = not form.scores.mask.indices
     return _Plan(
-        make_launcher(kernels, (*pointers, *numbers), device),
-        tuple(numbers.values()),
+        launch,
+        _launched(attending, pointers, numbers, device) if are_kept else None,
         masks * row_blocks * column_blocks,
         (masks * row_blocks * 2 * (column_blocks + 1), masks * column_blocks * 2 * (row_blocks + 1)),
     )
 
 
+def _launched(
+    kernels: Sequence[TritonKernel], pointers: Sequence[str], numbers: Mapping[str, int | float], device: torch.device
+) -> Launcher:
+    """A call of these kernels, which is told the tensors."""
+    used = {parameter.source for kernel in kernels for parameter in kernel.parameters}
+    own = {name: number for name, number in numbers.items() if name in used}
+    launch, values = make_launcher(kernels, (*pointers, *own), device), tuple(own.values())
+    return lambda *tensors: launch(*tensors, *values)
+
+
 def _tile(dtype: torch.dtype, longest: int, is_backward: bool) -> tuple[int, int, int, int]:
     """Rows and columns of a tile, warps and stages: what one program's registers and shared memory hold. Of bfloat16 measured on an H200,
-    under a window and under changed scores: tiles of 128 rows or columns took 1.1 to 2 times as long."""
+    under a window and under changed scores: tiles of 128 rows or columns took 1.1 to 2 times as long, three stages of rows of
+    64 up to 1.1 times."""
     if dtype not in HALVES:
         return (64, 32, 4, 2) if longest <= 64 else (32, 32, 4, 1)
     if longest <= 128:
-        return (64, 64, 4, 2) if is_backward else (64, 64, 4, 3)
+        return (64, 64, 4, 2 if is_backward or longest <= 64 else 3)
     return (32, 32, 4, 1) if is_backward else (64, 32, 4, 2)
 
 

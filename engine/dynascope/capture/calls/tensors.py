@@ -150,6 +150,8 @@ def operation(
 ) -> Value:
     """One call of torch. Where its C++ asks a tensor for a number that capture knows, it is called with that number."""
     look_at(machine, (*arguments, *keywords.values()))
+    if "pin_memory" in keywords and machine.object_of(keywords["pin_memory"]):
+        raise Break(TensorAttribute("pin_memory"))  # of memory that a graph makes, none is pinned
     if any(distributed_in((*arguments, *keywords.values()))):
         from dynascope.capture.calls import distributed_tensors
 

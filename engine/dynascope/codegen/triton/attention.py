@@ -280,7 +280,7 @@ def forward_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
     def step(is_partial: bool) -> None:
         count = "column_count" if is_partial else ""
         _write_columns(kernel)
-        write(f"keys = {_load(form, 'key', 'group', 'columns_down', form.inner, count)}")
+        write(f"keys = {_load_tile(form, 'key', form.inner, count)}")
         write(f"scores = {_dot(form, 'queries', 'tl.trans(keys)')}")
         _write_changed(kernel, is_partial, "columns_across", is_slope_wanted=False, checks=True)
         write("higher = tl.maximum(most, tl.max(changed, 1))")
@@ -289,7 +289,7 @@ def forward_kernel(form: AttentionForm, programs: int, aligned: frozenset[str]) 
         write("less = tl.exp2(most - safe)")
         write("total = total * less + tl.sum(weights, 1)")
         write("made = made * less[:, None]")
-        write(f"values = {_load(form, 'value', 'group', 'columns_down', form.width, count)}")
+        write(f"values = {_load_tile(form, 'value', form.width, count)}")
         write(f"made = {_dot(form, f'weights.to({TEXT[form.dtype]})', 'values', 'made')}")
         write("most = higher")
 
@@ -493,6 +493,15 @@ def _place(form: AttentionForm, name: str, head: str, down: str, width: int, cou
 
 def _load(form: AttentionForm, name: str, head: str, down: str, width: int, count: str) -> str:
     place, mask = _place(form, name, head, down, width, count)
+    return f"tl.load({place}, mask={mask}, other=0.0)" if mask else f"tl.load({place})"
+
+
+def _load_tile(form: AttentionForm, name: str, width: int, count: str) -> str:
+    """Of keys or values those of the tile `block`: where it begins is one number, and where its elements lie from there is the same for all
+    tiles of a loop. It takes registers, which the backward kernels have none left of."""
+    _, mask = _place(form, name, "group", "columns_down", width, count)
+    first = f"{name} + batch * {name}_stride0 + group * {name}_stride1 + block.to(tl.int64) * {form.columns} * {name}_stride2"
+    place = f"{first} + (tl.arange(0, {form.columns})[:, None].to(tl.int64) * {name}_stride2 + tl.arange(0, {padded(width)})[None, :])"
     return f"tl.load({place}, mask={mask}, other=0.0)" if mask else f"tl.load({place})"
 
 

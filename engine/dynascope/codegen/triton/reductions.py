@@ -26,7 +26,10 @@ class Rule:
 INDEXED: dict[ReduceKind, str] = {"argmax": "first_largest", "argmin": "first_smallest"}
 """Reductions that carry a position along, by the helper that compares."""
 
-NO_POSITION = 2**31 - 1
+
+def no_position(dtype: str) -> int:
+    """No element stands there: the largest number of an integer type, given as text."""
+    return 2**63 - 1 if dtype == "tl.int64" else 2**31 - 1
 
 
 def rule_for(kind: ReduceKind, dtype: torch.dtype) -> Rule:

@@ -57,6 +57,10 @@ _GATHERED_PER_THREAD, _GATHERED_OF_SEVERAL = 64, 32
 """Elements of one operand: few warps have less to wait for, and leave room for more programs that wait. Of several operands a thread has
 no registers for so many, and where some are not read in one piece more warps hide that."""
 
+_SUMMED_PER_THREAD = 16
+"""Elements of f32 of which several sums are made of several operands (a norm's gradient): of more a thread holds too much to have loads in
+flight beside it (2048 rows of 16384 took 1.3 times as long, H200)."""
+
 _WALKED_PER_THREAD = 16
 """Elements: beside them stand the sums."""
 
@@ -155,7 +159,7 @@ def _are_in_one_piece(facts: GroupFacts) -> bool:
 
 def _operands_of_elements(facts: GroupFacts) -> int:
     """How many are read that are others in each row."""
-    rows = set(facts.group.rows)
+    rows = {symbol for symbol in facts.group.rows if not is_constant(symbol.extent, 1)}
     loads = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load)}
     return sum(not rows or not rows.isdisjoint(index.symbols) for _, index in loads)
 
@@ -266,7 +270,13 @@ def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
         warps = _between(warps, together * block // (32 * 8), 16)
     elif together == warps == 1 and _reads_mask(facts):
         together = warps = 2
+    elif itemsize > 2 and together * block > 32 * warps * _SUMMED_PER_THREAD and _has_sums_of_several(facts):
+        warps = 32
     return RowPlan("held", together, block, warps)
+
+
+def _has_sums_of_several(facts: GroupFacts) -> bool:
+    return _operands_of_elements(facts) > 1 and sum(isinstance(o, Reduce) for o in facts.body) > 1
 
 
 def _reads_mask(facts: GroupFacts) -> bool:
@@ -277,10 +287,12 @@ def _reads_mask(facts: GroupFacts) -> bool:
 
 
 def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
-    """Blocks of eight elements a thread: what is computed of each takes registers, and other warps hide the time of its loads."""
+    """Blocks of eight elements a thread: what is computed of each takes registers, and other warps hide the time of its loads. Of several
+    operands of more than 16 bits half as many programs have as much on its way."""
     rows, columns = facts.group.row_count, facts.group.column_count
     is_large = nominal(columns) * rows >= 16384 * device.multiprocessors
-    wanted = max(1, 8 * device.multiprocessors // rows)
+    each = 4 if is_large and facts.widest_itemsize > 2 and _operands_of_elements(facts) > 1 else 8
+    wanted = max(1, each * device.multiprocessors // rows)
     return _split(columns, 1, 1024, 4 if is_large else 2, wanted)
 
 

@@ -16,12 +16,12 @@ from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
 from dynascope.codegen.triton.online import has_finite_shift, is_of_exponentials, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.pointwise import all_indices
-from dynascope.codegen.triton.reductions import INDEXED, NO_POSITION, Rule, rule_for
+from dynascope.codegen.triton.reductions import INDEXED, Rule, no_position, rule_for
 from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, choose_walk, power_of_two, stages_of
-from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
+from dynascope.codegen.triton.tile import WIDE, Axis, Tile, needs_wide, place_axis
 from dynascope.loops.nodes import Compute, Load, Operation, Reduce, Scan, Store
 from dynascope.schedule.passes import Arrangement, arrange
-from dynascope.sizes import is_constant
+from dynascope.sizes import Size, is_constant
 
 
 def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
@@ -98,7 +98,7 @@ class _RowKernel:
         parts = self.plan.parts
         self._place_rows(f"tl.program_id(0) // {parts}")
         self._row_values(0)
-        self.writer.write(f"part = tl.program_id(0) % {parts}")
+        self.writer.write(f"part = {self._number(f'tl.program_id(0) % {parts}')}")
         self.writer.write(f"first = part * {self.tile.factor(self.plan.steps * self.plan.column_block)}")
         self._sweep(0, "first + start")
         found = [(reduce, self._folded_part(reduce, self._lane_names(reduce))) for reduce in self._reduces(0)]
@@ -129,7 +129,7 @@ class _RowKernel:
         self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32))")
         self.writer.write(f"number = {self._use(f'turn(tickets, {programs})')}")
         self._place_rows(f"number // {parts}")
-        self.writer.write(f"part = number % {parts}")
+        self.writer.write(f"part = {self._number(f'number % {parts}')}")
         self.writer.write("met = tickets + 1 + program")
         self.writer.write(f"first = part * {self.plan.steps * self.plan.column_block}")
         if is_held:
@@ -174,7 +174,7 @@ class _RowKernel:
     def _walked(self) -> None:
         """Neighbouring programs take neighbouring rows. What is the same for all rows is read once."""
         body, writer = self.facts.body, self.writer
-        self.writer.write("program = tl.program_id(0)" + (".to(tl.int64)" if self.tile.wide else ""))
+        self.writer.write(f"program = {self._number('tl.program_id(0)')}")
         writer.write_all(place_axis(self.tile, self.column, "0"))
         shared = self._of_columns()
         self.printer.emit(shared)
@@ -226,8 +226,7 @@ class _RowKernel:
         return f"tl.range({numbers}, num_stages={self.stages})" if self.stages > 1 else f"range({numbers})"
 
     def _place_rows(self, program: str) -> None:
-        wide = ".to(tl.int64)" if self.tile.wide else ""
-        self.writer.write(f"program = {f'({program})' if wide and ' ' in program else program}{wide}")
+        self.writer.write(f"program = {self._number(program)}")
         start = (
             "0"
             if is_constant(self.row.blocks, 1)
@@ -237,6 +236,12 @@ class _RowKernel:
         )
         if not is_constant(self.row.count, 1):
             self.writer.write_all(place_axis(self.tile, self.row, start))
+
+    def _number(self, text: str) -> str:
+        """One that positions are computed from, as wide as they are."""
+        if not self.tile.wide:
+            return text
+        return f"({text}).to(tl.int64)" if " " in text else f"{text}.to(tl.int64)"
 
     def _pass_count(self) -> int:
         reduces = [p for o, p in zip(self.facts.body, self.arrangement.passes, strict=True) if isinstance(o, Reduce)]
@@ -379,12 +384,20 @@ class _RowKernel:
         return self.printer.spread(self.facts.body[reduce].arguments[0], frozenset(("row", "column")))
 
     def _position(self) -> str:
-        """The columns' numbers, as int32 in the whole tile, past the end so large that they never win."""
+        """The columns' numbers in the whole tile, past the end so large that they never win."""
         looping = [symbol for symbol in self.column.symbols if not is_constant(symbol.extent, 1)]
         flat = looping[0].name if len(looping) == 1 else "column"
-        flat = f"{flat}.to(tl.int32)" if self.tile.wide else flat
+        flat = f"{flat}.to({self._position_type()})" if self.tile.wide else flat
         flat = f"tl.broadcast_to({flat}, {self.tile.shape})"
-        return f"tl.where({self.column.mask}, {flat}, {NO_POSITION})" if self.column.is_masked else flat
+        return f"tl.where({self.column.mask}, {flat}, {self._no_position()})" if self.column.is_masked else flat
+
+    def _position_type(self) -> str:
+        """Of the numbers of columns: few need 64 bits, and it takes long to compare those."""
+        count = self.column.count
+        return "tl.int64" if self.tile.wide and (isinstance(count, Size) or count >= WIDE) else "tl.int32"
+
+    def _no_position(self) -> int:
+        return no_position(self._position_type())
 
     def _reduce_held(self, reduce: int, operation: Reduce) -> None:
         if operation.kind in INDEXED:
@@ -398,7 +411,7 @@ class _RowKernel:
         self.writer.write(f"{block} = {self._element(reduce)}", operation.origin)
         self.writer.write(f"{name}_value = {self._fold(reduce, block)}", operation.origin)
         # Where the extremum is a NaN, it equals nothing; and if any is, it is the extremum.
-        places = f"tl.where(({block} == {name}_value) | ({block} != {block}), {self._position()}, {NO_POSITION})"
+        places = f"tl.where(({block} == {name}_value) | ({block} != {block}), {self._position()}, {self._no_position()})"
         self.printer.assign(reduce, f"{self._kept(f'tl.min({places}, {self.axis})')}.to(tl.int64)", name)
 
     def _lanes(self, reduce: int) -> list[tuple[str, str, str]]:
@@ -406,7 +419,7 @@ class _RowKernel:
         rule, name = self._rule(reduce), self.printer.name(reduce)
         lanes = [(f"{name}_lanes", rule.identity, rule.type)]
         if self.facts.body[reduce].kind in INDEXED:
-            lanes.append((f"{name}_places", str(NO_POSITION), "tl.int32"))
+            lanes.append((f"{name}_places", str(self._no_position()), self._position_type()))
         return lanes
 
     def _lane_names(self, reduce: int) -> list[str]:
@@ -601,7 +614,7 @@ class _RowKernel:
     def _combine_squares(self, total: int, places: list[tuple[int, str, str]]) -> None:
         (squares,) = self._read_parts(total, places)
         first, size = self.online[total], self.tile.factor(self.plan.steps * self.plan.column_block)
-        counts = self._elements_from(f"{self._parts_vector()} * {size}")
+        counts = self._elements_from(f"{self._number(self._parts_vector())} * {size}")
         mean = f"{self.printer.values[first]} / {self.tile.factor(self.column.count)}"
         sums = f"{self.printer.name(first)}_parts"
         self._finish(total, self._fold(total, self._around(squares, sums, counts, mean)))

@@ -269,8 +269,10 @@ def nll_loss_backward(
 def embedding_backward(b: B, gradient: Value, indices: Value, count: int, padding: int, by_frequency: Any) -> Any:
     if by_frequency:
         return NotImplemented
+    dtype, is_on_gpu = gradient.dtype, gradient.device.type == "cuda"
+    if is_on_gpu:  # `index_put` rounds halves at each addition, the operator when all of a row is added up
+        gradient = b.convert(gradient, wide(dtype))
     zeros = b.full([count, gradient.sizes[-1]], 0, like=gradient)
-    is_on_gpu = gradient.device.type == "cuda"
     if padding >= 0:
         is_token = b.compare("ne", indices, padding)
         gradient = b.where(b.unsqueeze(is_token, indices.rank), gradient, b.full([], 0, like=gradient))
@@ -278,7 +280,7 @@ def embedding_backward(b: B, gradient: Value, indices: Value, count: int, paddin
             indices = b.where(is_token, indices, _spread(b, indices, count))
     # Each was looked up in the forward pass: a GPU need not look once more for the least and the greatest.
     written = aten._unsafe_index_put.default if is_on_gpu else aten.index_put.default
-    return b.op(written, zeros, [indices], gradient, True)
+    return b.convert(b.op(written, zeros, [indices], gradient, True), dtype)
 
 
 def _spread(b: B, indices: Value, count: int) -> Value:
