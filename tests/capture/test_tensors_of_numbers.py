@@ -21,6 +21,7 @@ MADE = {
     "new of sizes": lambda x, n: x.new(3).fill_(2) + x,
     "Tensor": lambda x, n: torch.Tensor([1, 2, 3]) + x,
     "Tensor of sizes": lambda x, n: torch.Tensor(4, 3).fill_(n) + x,
+    "Tensor of a tensor": lambda x, n: torch.Tensor(x * n).type(x.type()) + 1,
     "LongTensor of sizes": lambda x, n: torch.LongTensor(4, 3).zero_() + x,
     "LongTensor of a tuple": lambda x, n: torch.LongTensor((0, 1, 2)) + x,
     "IntTensor that varies": lambda x, n: torch.IntTensor([n]) + x,
@@ -133,3 +134,25 @@ def test_what_old_constructors_refuse_of_arrays():
     compiled = dynascope.compile(lambda array: torch.Tensor(array.sum()), backend="eager")
     with dynascope.expected("foreign-call", required=False), pytest.raises(TypeError, match="sequence"):
         compiled(numpy.ones(3))
+
+
+def test_old_constructors_of_a_tensor_share_its_memory():
+    def program(x, parameter):
+        same = torch.Tensor(x)
+        same.mul_(2)
+        return same, torch.Tensor(parameter), torch.FloatTensor(parameter * 3)
+
+    compiled = dynascope.compile(program, backend="eager", fullgraph=True)
+    for function in (program, compiled):
+        x, parameter = torch.ones(3), torch.nn.Parameter(torch.ones(2))
+        same, other, made = function(x, parameter)
+        assert same is not x and same.data_ptr() == x.data_ptr() and x.tolist() == [2, 2, 2]
+        assert type(other) is torch.Tensor and other.data_ptr() == parameter.data_ptr() and not other.is_leaf
+        (other.sum() + made.sum()).backward()
+        assert parameter.grad.tolist() == [4, 4]
+
+
+def test_old_constructors_of_a_tensor_of_another_type_are_refused():
+    compiled = dynascope.compile(lambda x: torch.LongTensor(x), backend="eager")
+    with dynascope.expected("foreign-call"), pytest.raises(TypeError, match="dtype=long int"):
+        compiled(torch.ones(2))

@@ -81,7 +81,8 @@ def plain_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> 
 
 
 def legacy_tensor(machine: Machine, cls: Any, dtype: torch.dtype, arguments: Arguments, keywords: Keywords) -> Value:
-    """`torch.LongTensor([1, 2])`, `torch.LongTensor(2, 3)`: of numbers of a kind, of an array, or with room for so many."""
+    """`torch.LongTensor([1, 2])`, `torch.LongTensor(2, 3)`: of numbers of a kind, of an array, or with room for so many. Of a tensor of
+    this type another one in its memory."""
     given = [machine.realize(each) for each in arguments]
     options: dict[str, Value] = {"dtype": ConstantValue(dtype), "device": ConstantValue(torch.device("cpu"))}
     is_list = len(given) == 1 and isinstance(given[0], ListValue | TupleValue) and given[0].python_type in (list, tuple)
@@ -91,6 +92,9 @@ def legacy_tensor(machine: Machine, cls: Any, dtype: torch.dtype, arguments: Arg
         return apply_function(machine, torch.empty, given, options)
     if not keywords and len(given) == 1 and isinstance(given[0], ArrayValue) and not given[0].is_number and given[0].tensor.example.dim():
         return machine.call_now(ConstantValue(torch.as_tensor), given, options)  # which shares its memory where nothing is converted
+    if not keywords and len(given) == 1 and isinstance(given[0], TensorValue) and given[0].device.type == "cpu":
+        if cls is torch.Tensor or given[0].example.dtype is dtype:
+            return machine.call_now(ConstantValue(torch.ops.aten.alias.default), given, {})
     raise Break(ForeignCall(f"torch.{cls.__name__}", "it makes a tensor of something else than numbers, an array or sizes"))
 
 
