@@ -181,13 +181,26 @@ def _held_results(pair: GradPair) -> list[int]:
 
 def _watched_sources(pair: GradPair) -> list[str]:
     sources = []
-    for position, watched in enumerate(pair.watched):
+    for position, watched in enumerate(pair.watched_before_writes):
         tensor = _watched_source(watched)
         version = f"{tensor}._version" if watched.writes is None else f"version_{position}"
         may_be_view = isinstance(watched.origin, InputItself) and not _is_leaf(pair, watched.origin.index)
         reference = f"(ref({tensor}) if {tensor}._base is None else of_view({tensor}))" if may_be_view else f"ref({tensor})"
         sources.append(f"({reference}, {version})")
     return sources
+
+
+def _watched_when_written(pair: GradPair) -> list[str]:
+    """What eager keeps of inputs as the region leaves them is known when the writes that autograd records are counted: the region's node is
+    told then."""
+    inputs = [f"i{watched.origin.index}" for watched in pair.watched_after_writes]
+    if not inputs:
+        return []
+    references = (f"(ref({i}) if {i}._base is None else of_view({i}), {i}._version), " for i in inputs)
+    return [
+        f"    node = outputs[{pair.tangents[0].output}].grad_fn",
+        f"    if node is not None: node.watched = (*getattr(node, 'watched', ()), {''.join(references)})",
+    ]
 
 
 def _is_leaf(pair: GradPair, index: int) -> bool:
@@ -293,7 +306,7 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
             is_usual = _lies_contiguously(pair, mutation.input)
             lines.append(f"    {target}.copy_({value})" if is_usual else f"    copy_back({target}, {value})")
         lines += _counted([mutation.input] * (mutation.count - 1) if mutation.records_history else [])
-    lines += _copies_back(pair)
+    lines += [*_copies_back(pair), *_watched_when_written(pair)]
     if pair.backward is None:
         lines += [f"    {line}" for line in _results_counted(pair, "outputs[{}]")]
     return [*lines, f"    return ({''.join(f'{source}, ' for source in _result_sources(environment, pair))})"]

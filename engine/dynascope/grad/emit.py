@@ -139,7 +139,8 @@ def _watched(results: Results, saved: list[Saved]) -> tuple[Watched, ...]:
         is_early = any(counts.get(at, count) != count for at, count in writes)
         inputs.append(Watched(InputItself(i), "", 0, writes if is_early else None))
     outputs = [Watched(Computed(i), *place) for i, place in sorted(results.kept_outputs.items())]
-    return tuple(w for w in (*inputs, *outputs) if w.writes or (type(w.origin), w.origin.index) not in needed)
+    written = [Watched(InputItself(m.index), *m.place, is_written=True) for m in results.mutated if m.index in results.kept_inputs]
+    return tuple(w for w in (*inputs, *outputs, *written) if w.writes or (type(w.origin), w.origin.index) not in needed)
 
 
 def emit_joint(
