@@ -28,7 +28,7 @@ from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
-from dynascope.capture.reasons import ForeignValue, ProgramRaises, TextOfTensor
+from dynascope.capture.reasons import ForeignValue, ProgramRaises, TensorAttribute, TextOfTensor
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
@@ -515,6 +515,9 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
         return False
     if isinstance(left, FunctionOfResultValue) and isinstance(right, FunctionOfResultValue):
         return functions_of_results.are_one(left, right)
+    for function, other in ((left, right), (right, left)):
+        if isinstance(function, FunctionOfResultValue) and functions_of_results.may_be(other):
+            raise Break(TensorAttribute("grad_fn"))
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
         return left.owner is right.owner or left.owner.attributes is right.owner.attributes
     if isinstance(left, TupleValue) and isinstance(right, TupleValue) and not left.items and not right.items:
