@@ -36,6 +36,7 @@ from torch import fx
 
 from dynascope.autograd_functions import hooks_from_now_on, names_read
 from dynascope.grad.copying_back import copy_back
+from dynascope.grad.gradients import until_the_pass_ends
 from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
@@ -74,6 +75,7 @@ def bridge(
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
             "functions": pair.functions,
+            "until_the_pass_ends": until_the_pass_ends,
             "hooks_from_now_on": hooks_from_now_on,
         }
         names = names_read(pair.program.graph) if pair.program is not None else ()
@@ -157,10 +159,14 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
         read += ["        ctx.maybe_clear_saved_tensors()", "        del saved"] if tensors else []
         run = "run_backward(given)"
     if not pair.twins:
-        return [*read, f"        return tuple({run})"]
+        return [*read, f"        return {_handed_on(pair, f'tuple({run})')}"]
     twins = {t.index: f"gradients[{t.first}]" + ("" if t.is_same_object else ".detach()") for t in pair.twins}
     results = "".join(twins.get(i, f"gradients[{i}]") + ", " for i in range(pair.input_count))
-    return [*read, f"        gradients = {run}", f"        return ({results})"]
+    return [*read, f"        gradients = {run}", f"        return {_handed_on(pair, f'({results})')}"]
+
+
+def _handed_on(pair: GradPair, gradients: str) -> str:
+    return f"until_the_pass_ends({gradients}, {pair.viewed})" if pair.viewed else gradients
 
 
 def _mark(pair: GradPair) -> str:

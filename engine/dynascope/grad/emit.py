@@ -71,6 +71,7 @@ def emit_graphs(
         inputs_require_grad=results.inputs_require_grad,
         roots={name: at for at, given in enumerate(inputs) if isinstance(given, Size) for name in names_of([given])},
         twins=part.twins if part else (),
+        viewed=tuple(sorted(i for i in gradients.viewed if program.inputs[i].is_leaf)) if part else (),
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
         functions=tuple((i, *place) for i, place in sorted(results.functions.items())),

@@ -177,6 +177,8 @@ class GradPair:
     roots: dict[str, int] = field(default_factory=dict)
     """The inputs that are numbers which vary, by the names that sizes are written in."""
     twins: tuple[Twin, ...] = ()
+    viewed: tuple[int, ...] = ()
+    """Leaves of whose gradients others' are views."""
     watched: tuple[Watched, ...] = ()
     kept_outputs: tuple[tuple[int, str, int], ...] = ()
     """(forward output, function, number): results that eager keeps, as its errors call them."""
