@@ -459,7 +459,7 @@ class Outside:
         instance = self.realize(object.__self__, AttributeSource(source, "__self__"))
         value = MethodValue(function, instance)
         value.source = source
-        return value
+        return self.remember(object, value)
 
     def _method_in_c(self, object: types.BuiltinMethodType, source: Source) -> Value:
         """`items.append`, `x.add`, kept by the program or on the stack across a break: the class's method, and the object."""
@@ -469,7 +469,7 @@ class Outside:
         instance = self.realize(object.__self__, AttributeSource(source, "__self__"))
         value = MethodValue(ConstantValue(entry), instance)
         value.source = source
-        return value
+        return self.remember(object, value)
 
     def _array(self, object: Any, source: Source) -> Value:
         """An array of NumPy's, as the tensor that shares its memory."""
@@ -500,9 +500,7 @@ class Outside:
         function = self.realize(object.func, AttributeSource(source, "func"))
         arguments = self.realize(object.args, AttributeSource(source, "args"))
         keywords = self.realize(object.keywords, AttributeSource(source, "keywords"))
-        value = PartialValue(function, arguments.items, {key: item for key, (_, item) in keywords.items.items()})
-        value.source, value.object = source, object
-        return value
+        return self.remember(object, PartialValue.from_outside(object, source, function, arguments, keywords))
 
     def _compiled(self, object: Any, source: Source) -> Value:
         """A compiled function called inside is read like the function it was made from."""

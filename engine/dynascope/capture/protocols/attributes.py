@@ -582,9 +582,9 @@ def of_partial(machine: Machine, value: PartialValue, name: str) -> Any:
     if name == "func":
         return value.function
     if name == "args":
-        return TupleValue(value.arguments)
+        return value.given
     if name == "keywords":
-        return DictValue({key: (ConstantValue(key), item) for key, item in value.keywords.items()})
+        return value.dictionary
     return generic(machine, value, name)
 
 
