@@ -82,3 +82,21 @@ def test_keywords_of_a_partial_are_written(function):
             found = each(part, torch.full((1,), number))
             seen.append(str((*[f.keywords if isinstance(f, functools.partial) else f for f in found], part.keywords)))
         assert seen[0] == seen[1]
+
+
+def scaled(x, *, by=2, beside=0):
+    return x * by + beside
+
+
+@pytest.mark.expects("aliased-mutation")
+def test_defaults_that_are_written_as_a_dictionary_are_those_of_the_next_call():
+    def function(x, table):
+        table["by"] = 5
+        return scaled(x), scaled(x, by=1)
+
+    try:
+        for each in (dynascope.compile(function, backend="eager"), function):
+            scaled.__kwdefaults__["by"] = 2
+            assert [float(found) for found in each(torch.ones(()), scaled.__kwdefaults__)] == [5.0, 1.0]
+    finally:
+        scaled.__kwdefaults__["by"] = 2
