@@ -100,3 +100,42 @@ def test_defaults_that_are_written_as_a_dictionary_are_those_of_the_next_call():
             assert [float(found) for found in each(torch.ones(()), scaled.__kwdefaults__)] == [5.0, 1.0]
     finally:
         scaled.__kwdefaults__["by"] = 2
+
+
+def put_into_the_dictionary(x):
+    beside = vars(x)
+    beside["note"] = 1
+    beside["t"] = 2
+    return getattr(x, "note", 0), x.t, x + 1, beside
+
+
+def put_by_both_ways(x):
+    beside = vars(x)
+    x.note = 2
+    beside["note"] = 3
+    return x.note, beside, x + 1
+
+
+def put_by_attribute(x):
+    x.note = 1
+    beside = x.__dict__
+    x.note = 5
+    return beside["note"], x + 1, "note" in beside, len(beside)
+
+
+def taken_out(x):
+    x.note = 1
+    beside = vars(x)
+    beside["note"] = 2
+    del beside["note"]
+    return hasattr(x, "note"), beside, x + 1
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("function", [put_into_the_dictionary, put_by_both_ways, put_by_attribute, taken_out])
+def test_what_lies_beside_a_tensor_is_in_its_dictionary(function):
+    seen = []
+    for each in (dynascope.compile(function, backend="eager"), function):
+        x = torch.ones(1)
+        seen.append(str((each(x), vars(x))))
+    assert seen[0] == seen[1]

@@ -547,6 +547,7 @@ class Outside:
     def _attributes_of_known(self, object: dict, source: Source) -> Value | None:
         """A dictionary that is the `__dict__` of an object met before (`cls._shared`), reached by a way of its own: what is written to
         one is seen in the other."""
+        self.check_nothing_beside(object, source)
         owner = self.by_dictionary.get(id(object))
         if owner is None or source == (place := AttributeSource(owner.source, "__dict__")):
             return None
@@ -555,6 +556,12 @@ class Outside:
             return None
         self.machine.guards.add_pair(place, source, IsSameObject())
         return InstanceDictionaryValue(owner, before)
+
+    def check_nothing_beside(self, dictionary: dict, source: Source) -> None:
+        """The dictionary of a tensor's own does not have yet what the program has put beside the tensor by attribute."""
+        for tensor, name in self.machine.beside_tensors:
+            if tensor.object is not None and getattr(tensor.object, "__dict__", None) is dictionary:
+                raise Break(AliasedMutation(f"{tensor.source.expression()}.{name}", source.expression()))
 
     def check_unwritten(self, dictionary: dict, shown: str) -> None:
         """A name of a module or a function is read from the object, not from what the program has written to its dictionary by a way of
