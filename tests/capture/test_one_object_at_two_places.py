@@ -139,3 +139,23 @@ def test_what_lies_beside_a_tensor_is_in_its_dictionary(function):
         x = torch.ones(1)
         seen.append(str((each(x), vars(x))))
     assert seen[0] == seen[1]
+
+
+class Counted:
+    count, tag = 0, "first"
+
+
+class Below(Counted):
+    count = 5
+
+    def counted(self, x):
+        Counted.count += 1
+        Counted.tag = "second"
+        return super().count, self.count, super().tag, super(Below, Below).tag, x + 1
+
+
+def test_what_is_put_into_a_class_is_found_by_super():
+    for each in (dynascope.compile(Below.counted, backend="eager", fullgraph=True), Below.counted):
+        Counted.count, Counted.tag = 0, "first"
+        assert each(Below(), torch.ones(1))[:-1] == (1, 5, "second", "second")
+        assert each(Below(), torch.ones(1))[:-1] == (2, 5, "second", "second")

@@ -597,6 +597,8 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
     for base in order[order.index(value.cls) + 1 :]:
         if not is_made(base):
             note(base, name, look_up(base, name))
+        if (written := machine.global_writes.get((id(base), name))) is not None:
+            return written[1]
         if name in base.__dict__:
             entry = base.__dict__[name]
             if acts_as(entry, classmethod):
