@@ -306,3 +306,17 @@ def in_a_backward_pass(x):
 def test_where_a_function_is_not_known(function, backend):
     x = torch.ones(2, requires_grad=True)
     torch.testing.assert_close(dynascope.compile(function, backend=backend)(x), function(x))
+
+
+def beside_a_known_one(x, known, seen):
+    return x + 1, known is x.grad_fn, x.grad_fn == known, known in [x.grad_fn], seen.get(x.grad_fn), x.grad_fn is None, x.grad_fn is seen
+
+
+@BACKENDS
+@pytest.mark.may_break
+def test_it_may_be_one_that_comes_in(backend):
+    compiled = dynascope.compile(beside_a_known_one, backend=backend)
+    x = torch.ones(2, requires_grad=True).sin()
+    for known in (x.grad_fn, x.sin().grad_fn, x.grad_fn):
+        seen = {known: 1}
+        assert compiled(x, known, seen)[1:] == beside_a_known_one(x, known, seen)[1:]

@@ -74,6 +74,40 @@ def test_it_asks_when_python_asks(name):
             assert mine[1] == theirs[1], kind
 
 
+GROWN = {
+    "a dictionary": lambda: {1: 2, 3: 4},
+    "an ordered dictionary": lambda: collections.OrderedDict({1: 2, 3: 4}),
+    "a set": lambda: {1, 3},
+    "keys": lambda: {1: 2, 3: 4}.keys(),
+}
+
+
+def grown(make, given, owner, x):
+    told = []
+    try:
+        made = make(given)
+        owner.add(5) if isinstance(owner, set) else owner.update({5: 6})
+        told += made
+    except RuntimeError as error:
+        told.append(str(error))
+    return x + 1, told
+
+
+ADVANCED = sorted(MADE.keys() - {"starmap", "chain from one", "groupby", "reversed", "batches"})
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("name", ADVANCED)
+def test_it_sees_that_its_container_grew_before_it_was_advanced(name):
+    for kind, make_given in GROWN.items():
+        told = []
+        for each in (dynascope.compile(functools.partial(grown, MADE[name]), backend="eager"), functools.partial(grown, MADE[name])):
+            given = make_given()
+            owner = dict.fromkeys(given) if kind == "keys" else given
+            told.append(each(owner.keys() if kind == "keys" else given, owner, X)[1])
+        assert str(told[0]) == str(told[1]), kind
+
+
 BACKWARDS = {
     "keys": lambda: reversed({"a": 1, "b": 2}),
     "values": lambda: reversed({"a": X, "b": X * 2}.values()),

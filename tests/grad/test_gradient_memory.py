@@ -185,3 +185,31 @@ def test_a_gradient_lies_in_memory_as_large_as_eagers():
         gradients = [leaf.grad for leaf in leaves]
         found.append([(each.tolist(), each.storage_offset(), each.untyped_storage().nbytes()) for each in gradients])
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize(
+    "program, sizes",
+    [
+        (lambda x, a: x.view(1, 4) + a, [(4,), (1, 4)]),
+        (lambda x, a: (x.view(2, 4) + a).view(8) + 1.0, [(8,), (2, 4)]),
+        (lambda x, a, b: x.view(1, 4) + a.view(1, 4) + b, [(4,), (2, 2), (1, 4)]),
+    ],
+)
+def test_a_leaf_takes_a_copy_of_what_another_gradient_is_a_view_of(program, sizes):
+    """Written in place, as clipping does it."""
+
+    def run(function, part):
+        leaves = inputs(sizes)
+        result = function(*leaves)
+        loss = (result * 2).sum() if part is None else (result[part] * torch.ones_like(result[part])).sum() + result.sum()
+        loss.backward()
+        gradients = [leaf.grad for leaf in leaves]
+        for gradient in gradients:
+            gradient.mul_(0.5)
+        return sharing(gradients), [gradient.clone() for gradient in gradients]
+
+    compiled = dynascope.compile(program)
+    for part in (None, 0, None, 0):
+        (ours, values), (theirs, others) = run(compiled, part), run(program, part)
+        assert ours == theirs
+        torch.testing.assert_close(values, others)

@@ -54,5 +54,10 @@ def are_one(left: FunctionOfResultValue, right: FunctionOfResultValue) -> bool:
     return left.made_by is right.made_by
 
 
+def may_be(other: Value) -> bool:
+    """Whether something from outside is a function of autograd's, perhaps the very one that an input has."""
+    return other.source is not None and hasattr(other.python_type, "next_functions")
+
+
 def function_of(tensor: torch.Tensor) -> object:
     return tensor.grad_fn

@@ -459,7 +459,7 @@ class Outside:
         instance = self.realize(object.__self__, AttributeSource(source, "__self__"))
         value = MethodValue(function, instance)
         value.source = source
-        return value
+        return self.remember(object, value)
 
     def _method_in_c(self, object: types.BuiltinMethodType, source: Source) -> Value:
         """`items.append`, `x.add`, kept by the program or on the stack across a break: the class's method, and the object."""
@@ -469,7 +469,7 @@ class Outside:
         instance = self.realize(object.__self__, AttributeSource(source, "__self__"))
         value = MethodValue(ConstantValue(entry), instance)
         value.source = source
-        return value
+        return self.remember(object, value)
 
     def _array(self, object: Any, source: Source) -> Value:
         """An array of NumPy's, as the tensor that shares its memory."""
@@ -500,9 +500,7 @@ class Outside:
         function = self.realize(object.func, AttributeSource(source, "func"))
         arguments = self.realize(object.args, AttributeSource(source, "args"))
         keywords = self.realize(object.keywords, AttributeSource(source, "keywords"))
-        value = PartialValue(function, arguments.items, {key: item for key, (_, item) in keywords.items.items()})
-        value.source, value.object = source, object
-        return value
+        return self.remember(object, PartialValue.from_outside(object, source, function, arguments, keywords))
 
     def _compiled(self, object: Any, source: Source) -> Value:
         """A compiled function called inside is read like the function it was made from."""
@@ -549,6 +547,7 @@ class Outside:
     def _attributes_of_known(self, object: dict, source: Source) -> Value | None:
         """A dictionary that is the `__dict__` of an object met before (`cls._shared`), reached by a way of its own: what is written to
         one is seen in the other."""
+        self.check_nothing_beside(object, source)
         owner = self.by_dictionary.get(id(object))
         if owner is None or source == (place := AttributeSource(owner.source, "__dict__")):
             return None
@@ -557,6 +556,12 @@ class Outside:
             return None
         self.machine.guards.add_pair(place, source, IsSameObject())
         return InstanceDictionaryValue(owner, before)
+
+    def check_nothing_beside(self, dictionary: dict, source: Source) -> None:
+        """The dictionary of a tensor's own does not have yet what the program has put beside the tensor by attribute."""
+        for tensor, name in self.machine.beside_tensors:
+            if tensor.object is not None and getattr(tensor.object, "__dict__", None) is dictionary:
+                raise Break(AliasedMutation(f"{tensor.source.expression()}.{name}", source.expression()))
 
     def check_unwritten(self, dictionary: dict, shown: str) -> None:
         """A name of a module or a function is read from the object, not from what the program has written to its dictionary by a way of

@@ -736,13 +736,28 @@ class SuperValue(Value):
 
 
 class PartialValue(Value):
-    """`functools.partial` made inside or read from outside (`object`)."""
+    """`functools.partial` made inside or read from outside (`object`). Its keywords are a dictionary that the program can write to."""
 
-    __slots__ = ("arguments", "function", "keywords", "object")
+    __slots__ = ("dictionary", "function", "given", "object")
 
     def __init__(self, function: Value, arguments: tuple[Value, ...], keywords: dict[str, Value]) -> None:
-        self.function, self.arguments, self.keywords, self.source = function, arguments, keywords, None
+        self.function, self.given, self.source = function, TupleValue(arguments), None
+        self.dictionary = DictValue({key: (ConstantValue(key), item) for key, item in keywords.items()})
         self.object: Any = None
+
+    @staticmethod
+    def from_outside(object: Any, source: Any, function: Value, given: TupleValue, dictionary: DictValue) -> PartialValue:
+        value = PartialValue(function, (), {})
+        value.object, value.source, value.given, value.dictionary = object, source, given, dictionary
+        return value
+
+    @property
+    def arguments(self) -> tuple[Value, ...]:
+        return tuple(self.given.items)
+
+    @property
+    def keywords(self) -> dict[str, Value]:
+        return {key: item for key, (_, item) in self.dictionary.items.items()}
 
     @property
     def python_type(self) -> type:

@@ -36,6 +36,7 @@ from torch import fx
 
 from dynascope.autograd_functions import hooks_from_now_on, names_read
 from dynascope.grad.copying_back import copy_back
+from dynascope.grad.gradients import until_the_pass_ends
 from dynascope.grad.inputs import InputFacts
 from dynascope.grad.pair import Computed, Constant, Expression, GradPair, InputItself, Saved, ViewOf, Watched
 from dynascope.grad.partition import root_of
@@ -74,6 +75,7 @@ def bridge(
             "check": check_of(pair.watched),
             "nothing": torch.empty(0),
             "functions": pair.functions,
+            "until_the_pass_ends": until_the_pass_ends,
             "hooks_from_now_on": hooks_from_now_on,
         }
         names = names_read(pair.program.graph) if pair.program is not None else ()
@@ -157,10 +159,14 @@ def _backward_source(pair: GradPair, tensors: list[Saved], numbers: list[Saved],
         read += ["        ctx.maybe_clear_saved_tensors()", "        del saved"] if tensors else []
         run = "run_backward(given)"
     if not pair.twins:
-        return [*read, f"        return tuple({run})"]
+        return [*read, f"        return {_handed_on(pair, f'tuple({run})')}"]
     twins = {t.index: f"gradients[{t.first}]" + ("" if t.is_same_object else ".detach()") for t in pair.twins}
     results = "".join(twins.get(i, f"gradients[{i}]") + ", " for i in range(pair.input_count))
-    return [*read, f"        gradients = {run}", f"        return ({results})"]
+    return [*read, f"        gradients = {run}", f"        return {_handed_on(pair, f'({results})')}"]
+
+
+def _handed_on(pair: GradPair, gradients: str) -> str:
+    return f"until_the_pass_ends({gradients}, {pair.viewed})" if pair.viewed else gradients
 
 
 def _mark(pair: GradPair) -> str:
@@ -181,13 +187,26 @@ def _held_results(pair: GradPair) -> list[int]:
 
 def _watched_sources(pair: GradPair) -> list[str]:
     sources = []
-    for position, watched in enumerate(pair.watched):
+    for position, watched in enumerate(pair.watched_before_writes):
         tensor = _watched_source(watched)
         version = f"{tensor}._version" if watched.writes is None else f"version_{position}"
         may_be_view = isinstance(watched.origin, InputItself) and not _is_leaf(pair, watched.origin.index)
         reference = f"(ref({tensor}) if {tensor}._base is None else of_view({tensor}))" if may_be_view else f"ref({tensor})"
         sources.append(f"({reference}, {version})")
     return sources
+
+
+def _watched_when_written(pair: GradPair) -> list[str]:
+    """What eager keeps of inputs as the region leaves them is known when the writes that autograd records are counted: the region's node is
+    told then."""
+    inputs = [f"i{watched.origin.index}" for watched in pair.watched_after_writes]
+    if not inputs:
+        return []
+    references = (f"(ref({i}) if {i}._base is None else of_view({i}), {i}._version), " for i in inputs)
+    return [
+        f"    node = outputs[{pair.tangents[0].output}].grad_fn",
+        f"    if node is not None: node.watched = (*getattr(node, 'watched', ()), {''.join(references)})",
+    ]
 
 
 def _is_leaf(pair: GradPair, index: int) -> bool:
@@ -293,7 +312,7 @@ def _call_source(pair: GradPair, environment: dict[str, Any]) -> list[str]:
             is_usual = _lies_contiguously(pair, mutation.input)
             lines.append(f"    {target}.copy_({value})" if is_usual else f"    copy_back({target}, {value})")
         lines += _counted([mutation.input] * (mutation.count - 1) if mutation.records_history else [])
-    lines += _copies_back(pair)
+    lines += [*_copies_back(pair), *_watched_when_written(pair)]
     if pair.backward is None:
         lines += [f"    {line}" for line in _results_counted(pair, "outputs[{}]")]
     return [*lines, f"    return ({''.join(f'{source}, ' for source in _result_sources(environment, pair))})"]

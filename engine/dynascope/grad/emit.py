@@ -71,6 +71,7 @@ def emit_graphs(
         inputs_require_grad=results.inputs_require_grad,
         roots={name: at for at, given in enumerate(inputs) if isinstance(given, Size) for name in names_of([given])},
         twins=part.twins if part else (),
+        viewed=tuple(sorted(i for i in gradients.viewed if program.inputs[i].is_leaf)) if part else (),
         watched=_watched(results, saved) if part else (),
         kept_outputs=tuple((i, *place) for i, place in sorted(results.kept_outputs.items())),
         functions=tuple((i, *place) for i, place in sorted(results.functions.items())),
@@ -139,7 +140,8 @@ def _watched(results: Results, saved: list[Saved]) -> tuple[Watched, ...]:
         is_early = any(counts.get(at, count) != count for at, count in writes)
         inputs.append(Watched(InputItself(i), "", 0, writes if is_early else None))
     outputs = [Watched(Computed(i), *place) for i, place in sorted(results.kept_outputs.items())]
-    return tuple(w for w in (*inputs, *outputs) if w.writes or (type(w.origin), w.origin.index) not in needed)
+    written = [Watched(InputItself(m.index), *m.place, is_written=True) for m in results.mutated if m.index in results.kept_inputs]
+    return tuple(w for w in (*inputs, *outputs, *written) if w.writes or (type(w.origin), w.origin.index) not in needed)
 
 
 def emit_joint(

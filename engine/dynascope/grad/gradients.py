@@ -10,6 +10,8 @@ difference: clipping, unscaling and accumulation write to `.grad` in place.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,13 +26,15 @@ class Gradients:
     """For each input: its gradient's `value` or None, and the storage that eager's lies in (None: one that existed before).
 
     `same_as` has the inputs that eager gives the very same tensor as an earlier one, `filling` those whose gradient is all that lies in
-    its storage.
+    its storage. `viewed` are those of which others are views: autograd had handed such a tensor on when a leaf got it, which takes a copy
+    then (`until_the_pass_ends`).
     """
 
     values: list[Value | None]
     memory: tuple[int | None, ...]
     same_as: dict[int, int]
     filling: frozenset[int]
+    viewed: frozenset[int] = frozenset()
 
     @staticmethod
     def none(count: int) -> Gradients:
@@ -59,4 +63,21 @@ def describe_gradients(
         memory[index] = None if storage in earlier else storage
         if handle.untyped_storage().nbytes() == handle.numel() * handle.itemsize:
             filling.add(index)
-    return Gradients(values, tuple(memory), same_as, frozenset(filling))
+    return Gradients(values, tuple(memory), same_as, frozenset(filling), _viewed(recorder, handles))
+
+
+def _viewed(recorder: Recorder, handles: Mapping[int, torch.Tensor | None]) -> frozenset[int]:
+    numbers = {id(handle): index for index, handle in handles.items() if handle is not None}
+    found = set()
+    for handle in handles.values():
+        while id(handle) in recorder.viewed:
+            _, handle = recorder.viewed[id(handle)]
+            found |= {numbers[id(handle)]} if id(handle) in numbers else set()
+    return frozenset(found)
+
+
+def until_the_pass_ends(gradients: tuple[torch.Tensor | None, ...], viewed: tuple[int, ...]) -> tuple[torch.Tensor | None, ...]:
+    """The gradients, of which some are held until then: a leaf takes a tensor that nobody else has as it is, and of others a copy."""
+    with suppress(RuntimeError):  # outside of a pass, where the node is called by itself, no leaf takes anything
+        torch.autograd.Variable._execution_engine.queue_callback(partial(len, [gradients[index] for index in viewed]))
+    return gradients

@@ -57,6 +57,8 @@ class MutatedInput:
     records_history: bool
     count: int
     """How many writes autograd counts."""
+    place: tuple[str, int]
+    """In autograd's graph, without a name where it has no history."""
 
 
 @dataclass(slots=True)
@@ -377,12 +379,13 @@ def _describe_mutations(
             raise DifferentiationRefused(OverlappingInputsMutated(names[index], names[other]), names[index])
         if repeats_elements(cell.root[0], cell.root[1]):
             raise DifferentiationRefused(UnsupportedMutation(names[index], "its elements share places in memory"))
+        place = (_name_of(handle.grad_fn), handle.output_nr) if handle.grad_fn is not None else ("", 0)
         value = (
             with_strides(recorder.builder, recorder.memory.read(handle), recorder.observe(handle.stride()))
             if is_dense(*recorder.layout(handle))
             else recorder.memory.read(handle)
         )
-        results.mutated.append(MutatedInput(index, value, history, count))
+        results.mutated.append(MutatedInput(index, value, history, count, place))
     for order, mutated in enumerate(results.mutated):
         if mutated.records_history:
             results.differentiable.append((handles[mutated.index], mutated.value))

@@ -130,13 +130,15 @@ class Watched:
     """What eager's backward pass reads and this one does not: that it was changed in place is an error all the same.
 
     A result is known to the error as output `number` of `function` in autograd's graph. `writes`: how often inputs had been written
-    when eager kept it, where that matters because they may share its version.
+    when eager kept it, where that matters because they may share its version. What `is_written` is an input that eager keeps as the
+    region leaves it: its version is that when all is written.
     """
 
     origin: Computed | InputItself
     function: str
     number: int
     writes: tuple[tuple[int, int], ...] | None = None
+    is_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,8 @@ class GradPair:
     roots: dict[str, int] = field(default_factory=dict)
     """The inputs that are numbers which vary, by the names that sizes are written in."""
     twins: tuple[Twin, ...] = ()
+    viewed: tuple[int, ...] = ()
+    """Leaves of whose gradients others' are views."""
     watched: tuple[Watched, ...] = ()
     kept_outputs: tuple[tuple[int, str, int], ...] = ()
     """(forward output, function, number): results that eager keeps, as its errors call them."""
@@ -196,10 +200,19 @@ class GradPair:
     """What a backward pass through all results finds changed, in eager, in the order in which it reads: `backward` reads it as it was."""
 
     @property
+    def watched_before_writes(self) -> tuple[Watched, ...]:
+        return tuple(watched for watched in self.watched if not watched.is_written)
+
+    @property
+    def watched_after_writes(self) -> tuple[Watched, ...]:
+        """The last of `watched`."""
+        return tuple(watched for watched in self.watched if watched.is_written)
+
+    @property
     def written_inside(self) -> tuple[tuple[int, int], ...]:
         """(input, forward output) of the mutations that the forward graph may make itself: the output is then the input. Not where autograd
         stands between, which must see a result for itself, and not of what is kept for the backward pass."""
-        kept = {each.origin for each in (*self.saved, *self.watched)} | {InputItself(index) for index in self.gradient_inputs}
+        kept = {each.origin for each in (*self.saved, *self.watched_before_writes)} | {InputItself(index) for index in self.gradient_inputs}
         made = ((m.input, m.output) for m in self.mutations if not m.records_history)
         return tuple(pair for pair in made if kept.isdisjoint((InputItself(pair[0]), Computed(pair[1]))))
 

@@ -117,6 +117,8 @@ class Recorder(TorchDispatchMode):
         """By storage, how often those had been written when autograd first kept something of it."""
         self.held: list[torch.Tensor] = []
         """What contexts of custom functions keep as attributes: their backward passes read it as it is then."""
+        self.viewed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        """By its number, each view that the backward pass made, and what of."""
         self.overwritten: list[tuple[Overwritten, Any]] = []
         """What the backward pass read of what was written to since autograd kept it, with autograd's function that read it."""
         self.read: set[int] = set()
@@ -302,6 +304,8 @@ class Recorder(TorchDispatchMode):
         refuse_symbols(func, (args[1:], kwargs))
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
         arguments = _positional(func, args, kwargs)[1:]
+        if self.tape.phase == "backward":
+            self.viewed |= {id(view): (view, source) for view in ([result] if isinstance(result, torch.Tensor) else result)}
         if isinstance(result, torch.Tensor):
             if facts.kind == "same":
                 self.memory.add_same(result, source)

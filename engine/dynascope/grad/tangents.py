@@ -22,6 +22,7 @@ from torch import fx
 from dynascope.autograd_functions import NameRead, keep_to_passes
 from dynascope.dataclass import dataclass
 from dynascope.grad.differentiate import Given, backward_for
+from dynascope.grad.gradients import until_the_pass_ends
 from dynascope.grad.pair import GradPair, InputItself, PartialBackward, Twin
 from dynascope.grad.passes import SECOND_TIME, Left, leave, values_left
 from dynascope.grad.reasons import DifferentiationRefused
@@ -148,7 +149,7 @@ class Otherwise:
         if any(gradient is None for gradient in gradients):
             for function, _ in ctx.next_functions:
                 keep_to_passes(function)
-        return gradients
+        return until_the_pass_ends(gradients, self.pair.viewed) if self.pair.viewed else gradients
 
     def _is_plain_pass(self, ctx: Any) -> bool:
         """Whether it is of first derivatives, the first one through this node, and no other is to follow."""

@@ -41,7 +41,8 @@ def check_of(watched: tuple[Watched, ...], reads: Reads = None) -> Callable[[Any
             is_read = reads is None or watched[position].origin in reads
             if is_read and tensor is not None and tensor._version != version:
                 each = watched[position]
-                place = _own_place(tensor) if isinstance(each.origin, InputItself) else _place(each.number, each.function)
+                is_given = isinstance(each.origin, InputItself) and not each.is_written
+                place = _own_place(tensor) if is_given else _place(each.number, each.function)
                 raise RuntimeError(_message(tensor, version, place))
 
     return check

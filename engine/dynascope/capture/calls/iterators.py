@@ -41,6 +41,7 @@ from dynascope.capture.values import (
     IteratorValue,
     ListValue,
     NotConstant,
+    SetValue,
     SymbolicNumber,
     TensorValue,
     TupleValue,
@@ -233,7 +234,7 @@ def islice_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
         raise Break(ProgramRaises("ValueError", machine.expression()))
     bounds = slice(*known)
     value = machine.known(arguments[0])
-    if known_elements(machine, value) is None or isinstance(value, (ListValue, DictValue)):
+    if known_elements(machine, value) is None or isinstance(value, (ListValue, DictValue, DictViewValue, SetValue)):
         # Others may take from the same iterator meanwhile, or change what it goes over.
         limits = [ConstantValue(each) for each in (bounds.start or 0, bounds.stop, bounds.step or 1)]
         source = iterator(machine, made_iterator(machine, value))
@@ -308,6 +309,8 @@ def zip_longest(machine: Machine, arguments: Arguments, keywords: Keywords) -> A
 def made_iterator(machine: Machine, value: Value) -> Value:
     """What CPython keeps of an iterable that it is given: `iter(value)`, asked for at once."""
     value = machine.known(value)
+    if isinstance(value, (DictValue, DictViewValue, SetValue)):  # whose iterators see that they grew
+        return iterator(machine, value)
     if known_elements(machine, value) is not None:
         return value
     made = iterator(machine, value)

@@ -137,6 +137,8 @@ def bind(
         slots[names[rest]] = DictValue({name: (ConstantValue(name), value) for name, value in others.items()})
     else:
         wrong |= bool(others)
+    if function.object is not None and function.object.__kwdefaults__:
+        machine.outside.check_unwritten(function.object.__kwdefaults__, f"{function.name}.__kwdefaults__")
     wrong |= not add_defaults(function, slots, names[:count], keyword_only)
     if wrong:
         guard_defaults(machine, function)

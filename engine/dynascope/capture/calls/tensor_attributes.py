@@ -86,6 +86,7 @@ def known_attribute(machine: Machine, value: TensorValue, name: str) -> Any:
         return apply_function(machine, getattr(torch, name), [value], {})
     if name == "__class__":
         return ConstantValue(value.python_type)
+    attributes_of_tensors.check_unwritten(machine, value, name)
     if entry is MISSING or (callable(entry) and name in getattr(value.object, "__dict__", ())):  # it hides the method
         return other_attribute(machine, value, name)
     if isinstance(entry, types.FunctionType) and entry.__module__ == torch.nn.parameter.__name__:

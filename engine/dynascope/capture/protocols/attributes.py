@@ -582,9 +582,9 @@ def of_partial(machine: Machine, value: PartialValue, name: str) -> Any:
     if name == "func":
         return value.function
     if name == "args":
-        return TupleValue(value.arguments)
+        return value.given
     if name == "keywords":
-        return DictValue({key: (ConstantValue(key), item) for key, item in value.keywords.items()})
+        return value.dictionary
     return generic(machine, value, name)
 
 
@@ -597,6 +597,8 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
     for base in order[order.index(value.cls) + 1 :]:
         if not is_made(base):
             note(base, name, look_up(base, name))
+        if (written := machine.global_writes.get((id(base), name))) is not None:
+            return written[1]
         if name in base.__dict__:
             entry = base.__dict__[name]
             if acts_as(entry, classmethod):

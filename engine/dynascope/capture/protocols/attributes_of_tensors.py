@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynascope.capture.protocols.classes import MISSING, lookup
-from dynascope.capture.reasons import UnsupportedAttribute
+from dynascope.capture.reasons import AliasedMutation, UnsupportedAttribute
 from dynascope.capture.signals import Break
 from dynascope.capture.values import DELETED, ConstantValue, TensorValue, Value
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def put(machine: Machine, tensor: TensorValue, name: str, item: Value) -> None:
     check_name(tensor, name)
+    check_unknown(machine, tensor, name)
     machine.journal.set_item(machine.beside_tensors, (tensor, name), item)
     machine.journal.append(machine.said, (setattr, (tensor, ConstantValue(name), item)))
 
@@ -29,6 +30,7 @@ def put(machine: Machine, tensor: TensorValue, name: str, item: Value) -> None:
 def remove(machine: Machine, tensor: TensorValue, name: str) -> None:
     """It is there, as `get` or a guard has said."""
     check_name(tensor, name)
+    check_unknown(machine, tensor, name)
     machine.journal.set_item(machine.beside_tensors, (tensor, name), DELETED)
     machine.journal.append(machine.said, (delattr, (tensor, ConstantValue(name))))
 
@@ -40,6 +42,19 @@ def get(machine: Machine, tensor: TensorValue, name: str) -> Value | None:
 
 def are_written(machine: Machine, tensor: TensorValue) -> bool:
     return any(known is tensor for known, _ in machine.beside_tensors)
+
+
+def check_unwritten(machine: Machine, tensor: TensorValue, name: str) -> None:
+    """The tensor's own dictionary, which a break has given (`vars(x)`), may have been written by itself."""
+    if tensor.object is not None and hasattr(tensor.object, "__dict__"):
+        machine.outside.check_unwritten(vars(tensor.object), f"{tensor.source.expression()}.{name}")
+
+
+def check_unknown(machine: Machine, tensor: TensorValue, name: str) -> None:
+    """What is put beside the tensor is not in that dictionary before the graph has run."""
+    known = machine.outside.by_identity.get(id(getattr(tensor.object, "__dict__", None)))
+    if tensor.object is not None and known is not None and known.source is not None:
+        raise Break(AliasedMutation(f"{tensor.source.expression()}.{name}", known.source.expression()))
 
 
 def check_name(tensor: TensorValue, name: str) -> None:

@@ -7,6 +7,7 @@ elements(machine, value)    all of them, as a list
 
 from __future__ import annotations
 
+import collections
 import itertools
 import types
 from typing import TYPE_CHECKING
@@ -192,6 +193,9 @@ def changed_size(owner: Value) -> str:
     """CPython's words to who goes on iterating."""
     if isinstance(owner, ListValue):
         return "deque mutated during iteration"
+    dictionary = owner.dictionary if isinstance(owner, DictViewValue) else owner
+    if isinstance(dictionary, DictValue) and issubclass(dictionary.cls, collections.OrderedDict):
+        return "OrderedDict mutated during iteration"
     return f"{'Set' if isinstance(owner, SetValue) else 'dictionary'} changed size during iteration"
 
 

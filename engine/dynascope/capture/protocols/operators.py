@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import enum
 import operator
+import weakref
 from collections.abc import Callable
 from types import WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
-from dynascope.capture.reasons import ForeignValue, ProgramRaises, TextOfTensor
+from dynascope.capture.reasons import ForeignValue, ProgramRaises, TensorAttribute, TextOfTensor
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.sizes import number_in
 from dynascope.capture.values import (
@@ -49,6 +50,7 @@ from dynascope.capture.values import (
     ListValue,
     MethodValue,
     NotConstant,
+    PartialValue,
     SetValue,
     SliceValue,
     SymbolicNumber,
@@ -57,6 +59,7 @@ from dynascope.capture.values import (
     TupleValue,
     TurnValue,
     Value,
+    WeakReferenceValue,
     ZipValue,
     boolean,
     constant_of,
@@ -482,7 +485,7 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
         return is_same(machine, left.function, right.function) and is_same(machine, left.instance, right.instance)
     containers = (ListValue, TupleValue, DictValue, DictViewValue, SetValue, SliceValue, FunctionValue, MethodValue)
     containers += (IteratorValue, GeneratorValue, TurnValue, ZipValue, CountValue)  # which equal nothing but themselves
-    containers += (FunctionOfResultValue,)
+    containers += (FunctionOfResultValue, PartialValue)
     if isinstance(left, containers) and not isinstance(right, InstanceValue):
         return False
     if isinstance(right, containers) and not isinstance(left, InstanceValue):
@@ -511,10 +514,13 @@ def is_same(machine: Machine, left: Value, right: Value) -> bool:
         return True
     if isinstance(left, ConstantValue) and isinstance(right, ConstantValue):
         return are_one_object(machine, left, right)
-    if isinstance(left, MethodValue) and isinstance(right, MethodValue):
-        return False
     if isinstance(left, FunctionOfResultValue) and isinstance(right, FunctionOfResultValue):
         return functions_of_results.are_one(left, right)
+    for made, other in ((left, right), (right, left)):
+        if isinstance(made, FunctionOfResultValue) and functions_of_results.may_be(other):
+            raise Break(TensorAttribute("grad_fn"))
+        if isinstance(made, WeakReferenceValue) and other.source is not None and other.python_type is weakref.ReferenceType:
+            raise Break(ForeignValue("ReferenceType", machine.expression()))  # Python keeps one for each object, as long as anybody does
     if isinstance(left, InstanceDictionaryValue) and isinstance(right, InstanceDictionaryValue):
         return left.owner is right.owner or left.owner.attributes is right.owner.attributes
     if isinstance(left, TupleValue) and isinstance(right, TupleValue) and not left.items and not right.items:
