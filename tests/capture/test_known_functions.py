@@ -7,6 +7,7 @@ import os
 import pathlib
 import platform
 import re
+import struct
 import subprocess
 import sys
 
@@ -51,6 +52,8 @@ ASKED = {
     "a path made inside": lambda x: (pathlib.PurePosixPath("runs") / "last").with_suffix(".pt").name,
     "members that are numbers": lambda x: (Level.HIGH + 1, Level.LOW < Level.HIGH, Level.HIGH * x.shape[0], -Level.LOW),
     "members that are text": lambda x: (Mode.MEAN == "mean", Mode.MEAN.value),
+    "numbers as bytes": lambda x: struct.unpack("<if", struct.pack("<if", 3, 1.5)),
+    "a text that names nothing, evaluated": lambda x: (eval("2 ** 10"), eval(" (3, [1, 2])")),  # noqa: S307
     "the type's name": lambda x: (x.type(), x.double().type(), (x > 0).type()),
     "whether there is a GPU": lambda x: (torch.cuda.is_available(), torch.accelerator.is_available()),
 }

@@ -15,7 +15,7 @@ import torch
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.constructors import fill
 from dynascope.capture.calls.containers import update_by_method
-from dynascope.capture.calls.pure import compute
+from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.numpy_numbers import is_dtype
@@ -571,7 +571,19 @@ def asks_once(code: types.CodeType) -> bool:
     return asked == 1 and not any("BACKWARD" in each.opname for each in instructions)
 
 
-@meaning(globals, dir, eval, exec, compile, open, input)
+@meaning(eval)
+def eval_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """Of a text that names nothing, so that what it gives hangs on nothing: `eval("2 ** 10")`, `eval(self.kernel_size)`."""
+    text = constant_of(machine.known(arguments[0])) if len(arguments) == 1 and not keywords else None
+    if type(text) is not str:
+        return refused(machine, arguments, keywords)
+    code = compute(machine, compile, (text.strip(" \t"), "<string>", "eval")).value
+    if code.co_names or any(isinstance(each, types.CodeType) for each in code.co_consts):
+        return refused(machine, arguments, keywords)
+    return value_of(compute(machine, eval, (code, {})).value)
+
+
+@meaning(globals, dir, exec, compile, open, input)
 def refused(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     raise Break(
         ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program")
