@@ -595,10 +595,10 @@ def construct_by_type(machine: Machine, arguments: Arguments, keywords: Keywords
     """What a metaclass's own `__call__` comes to by `super()`."""
     function = machine.realize(arguments[0]) if arguments else NONE
     cls = constant_of(function)
+    if isinstance(cls, type) and not has_python_method(type(cls), "__call__"):
+        return construct(machine, function, arguments[1:], keywords)
     if not isinstance(cls, type) or cls in CONSTRUCTORS or issubclass(cls, (enum.Enum, BaseException)):
         raise Break(foreign(machine, type.__call__))
-    if not has_python_method(type(cls), "__call__"):
-        return construct(machine, function, arguments[1:], keywords)
     return construct_by_protocol(machine, function, arguments[1:], keywords)
 
 
