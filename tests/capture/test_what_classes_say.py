@@ -378,3 +378,36 @@ def test_what_a_metaclass_cannot_make(make):
             way(X)
         words.append(str(raised.value))
     assert words[0] == words[1]
+
+
+class Sized:
+    size = 1
+
+    @property
+    def scale(self):
+        return self.size
+
+    @scale.setter
+    def scale(self, value):
+        self.size = value
+
+
+class Doubled(Sized):
+    @property
+    def scale(self):
+        return super().scale * 2
+
+    @scale.setter
+    def scale(self, value):
+        super(Doubled, type(self)).scale.fset(self, value + 1)
+
+
+def test_a_property_by_the_class_before():
+    def program(x, sized):
+        made = Doubled()
+        made.scale, sized.scale = 3, 4
+        return x * made.scale, x * sized.scale, super(Doubled, Doubled).scale is Sized.scale
+
+    mine, theirs = Doubled(), Doubled()
+    assert_same(dynascope.compile(program, backend="eager", fullgraph=True)(X, mine), program(X, theirs))
+    assert vars(mine) == vars(theirs)
