@@ -182,3 +182,11 @@ def test_iter_until_asks_for_something_to_call():
     with dynascope.expected("program-raises", "caught-exception", required=False):
         for given in ((1, 2), "text", frozenset()):
             assert dynascope.compile(f, backend="eager")(torch.ones(2), given)[1] == f(torch.ones(2), given)[1] != ""
+
+
+@pytest.mark.expects("foreign-call")
+def test_a_text_of_which_python_warns_is_left_to_it():
+    compiled = dynascope.compile(lambda x: (x * 2, eval("1 is 1")), backend="eager")  # noqa: S307
+    for _ in range(2):
+        with pytest.warns(SyntaxWarning):
+            compiled(torch.ones(2))

@@ -67,6 +67,7 @@ from dynascope.capture.values import (
 from dynascope.capture.world import note
 from dynascope.guards.guard import IdentityIs, SubclassesAre
 from dynascope.guards.world import look_up
+from dynascope.meta_kernels.torch_warnings import noted
 from dynascope.report.user_files import is_user_file
 
 if TYPE_CHECKING:
@@ -577,8 +578,9 @@ def eval_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     text = constant_of(machine.known(arguments[0])) if len(arguments) == 1 and not keywords else None
     if type(text) is not str:
         return refused(machine, arguments, keywords)
-    code = compute(machine, compile, (text.strip(" \t"), "<string>", "eval")).value
-    if code.co_names or any(isinstance(each, types.CodeType) for each in code.co_consts):
+    with noted() as warned:  # `1 is 1`: of what Python warns at each call
+        code = compute(machine, compile, (text.strip(" \t"), "<string>", "eval")).value
+    if warned or code.co_names or any(isinstance(each, types.CodeType) for each in code.co_consts):
         return refused(machine, arguments, keywords)
     return value_of(compute(machine, eval, (code, {})).value)
 
