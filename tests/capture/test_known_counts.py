@@ -118,3 +118,18 @@ def test_places_repeated_as_often_as_the_run_says(backend):
         found, expected = compiled(*given), program(*given)
         torch.testing.assert_close(found[:2], expected[:2])
         assert tuple(found[2]) == tuple(expected[2])
+
+
+def test_a_mask_of_what_is_used_many_times():
+    """The key of a mask says each computation once: as a tree it has two to the fortieth parts."""
+
+    def program(x):
+        y = x
+        for _ in range(40):
+            y = y * 0.5 + y.sin()
+        return x[y > 0], y[y > 0]
+
+    x = torch.linspace(-1, 1, 6)
+    with dynascope.expected("data-dependent-shape", required=False):
+        for found, expected in zip(dynascope.compile(program, backend="eager")(x), program(x), strict=True):
+            torch.testing.assert_close(found, expected)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import platform
 import re
+import struct
 import subprocess
 import sys
 
@@ -51,6 +52,8 @@ ASKED = {
     "a path made inside": lambda x: (pathlib.PurePosixPath("runs") / "last").with_suffix(".pt").name,
     "members that are numbers": lambda x: (Level.HIGH + 1, Level.LOW < Level.HIGH, Level.HIGH * x.shape[0], -Level.LOW),
     "members that are text": lambda x: (Mode.MEAN == "mean", Mode.MEAN.value),
+    "numbers as bytes": lambda x: struct.unpack("<if", struct.pack("<if", 3, 1.5)),
+    "a text that names nothing, evaluated": lambda x: (eval("2 ** 10"), eval(" (3, [1, 2])")),  # noqa: S307
     "the type's name": lambda x: (x.type(), x.double().type(), (x > 0).type()),
     "whether there is a GPU": lambda x: (torch.cuda.is_available(), torch.accelerator.is_available()),
 }
@@ -179,3 +182,11 @@ def test_iter_until_asks_for_something_to_call():
     with dynascope.expected("program-raises", "caught-exception", required=False):
         for given in ((1, 2), "text", frozenset()):
             assert dynascope.compile(f, backend="eager")(torch.ones(2), given)[1] == f(torch.ones(2), given)[1] != ""
+
+
+@pytest.mark.expects("foreign-call")
+def test_a_text_of_which_python_warns_is_left_to_it():
+    compiled = dynascope.compile(lambda x: (x * 2, eval("1 is 1")), backend="eager")  # noqa: S307
+    for _ in range(2):
+        with pytest.warns(SyntaxWarning):
+            compiled(torch.ones(2))

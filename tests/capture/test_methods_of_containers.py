@@ -91,7 +91,12 @@ def made_of_numbers(x):
     return torch.fft.fftfreq(5, 0.5) + x[0, 1], torch.fft.rfftfreq(4), x.numpy(force=True).shape
 
 
-PROGRAMS = [popped, changed, by_their_names, queues, keys_by_their_fields, facts_of_a_tensor, made_of_numbers]
+def asked_of_views(x):
+    rows = {"a": 1, "b": 2}
+    return x, [rows.keys().__contains__(key) for key in "ac"], [rows.items().__contains__(("b", value)) for value in (1, 2)]
+
+
+PROGRAMS = [popped, changed, by_their_names, asked_of_views, queues, keys_by_their_fields, facts_of_a_tensor, made_of_numbers]
 
 
 def shown(value):

@@ -1,4 +1,4 @@
-"""`inspect.signature` of methods: of objects made inside, and of methods in C."""
+"""`inspect.signature` of methods and of objects that are called by one: made inside and from outside, and of methods in C."""
 
 import inspect
 
@@ -57,9 +57,28 @@ def of_methods_in_c(x):
     return x, [str(inspect.signature(each)) for each in (ROWS.append, NAMES.get, "a".join)]
 
 
+NET, WEIGHED = torch.nn.Linear(2, 2), Weighed(3.0)
+
+
+def of_objects_that_are_called(x):
+    return x, [str(inspect.signature(each)) for each in (NET, WEIGHED, Scaled(2.0))]
+
+
 def test_they_are_python_s():
-    for program in (of_objects_made_inside, of_classes, of_methods_in_c):
+    for program in (of_objects_made_inside, of_classes, of_methods_in_c, of_objects_that_are_called):
         compiled = dynascope.compile(program, backend="eager", fullgraph=True)
         for x in (torch.arange(3.0), torch.ones(3)):
             (found, *others), (expected, *told) = compiled(x), program(x)
             assert torch.equal(found, expected) and others == told
+
+
+def test_an_object_that_says_another_signature():
+    called = Weighed(1.0)
+    compiled = dynascope.compile(lambda x: (x, list(inspect.signature(called).parameters)), backend="eager")
+    assert compiled(torch.ones(1))[1] == ["x", "scores", "weight"]
+    called.__signature__ = inspect.Signature()
+    with dynascope.expected("foreign-call"):
+        assert compiled(torch.ones(1))[1] == []
+    del called.__signature__
+    called.__class__ = Scaled
+    assert compiled(torch.ones(1))[1] == ["x", "scores"]

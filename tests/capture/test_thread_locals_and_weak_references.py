@@ -59,14 +59,38 @@ def test_methods_of_a_class_of_thread_locals():
     assert torch.equal(compiled(X), X * 3) and torch.equal(compiled(X), X * 4) and scales.depth == 4
 
 
-def test_an_init_of_its_own_runs_in_each_thread():
+def test_an_init_that_gives_attributes_runs_in_each_thread():
     class Set(threading.local):
         def __init__(self):
+            self.scale, self.names = 3.0, []
+
+    def program(x):
+        own.scale += 1
+        own.names.append("a")
+        return x * own.scale, len(own.names)
+
+    own, found = Set(), []
+    compiled = compile(program, fullgraph=True)
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: found.extend((compiled(X), compiled(X))))
+        thread.start()
+        thread.join()
+    assert [(int(scaled[0]), count) for scaled, count in found] == [(4, 1), (5, 2)] * 2
+    assert own.scale == 3.0 and own.names == []
+
+
+def test_an_init_that_does_more_is_left_to_the_program():
+    begun = []
+
+    class Set(threading.local):
+        def __init__(self):
+            begun.append(1)
             self.scale = 3.0
 
     own = Set()
     with dynascope.expected("unsupported-attribute"):
         assert torch.equal(compile(lambda x: x * own.scale)(X), X * 3)
+    assert begun == [1]
 
 
 class Child:

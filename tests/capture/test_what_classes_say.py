@@ -1,5 +1,6 @@
 """What a class or its own class says of an attribute comes first: `__class__` as a property, descriptors of metaclasses, members in C."""
 
+import abc
 import collections
 import functools
 
@@ -326,3 +327,87 @@ def test_a_module_that_answers_what_its_call_reads(kind):
             del Hearing.heard[:]
             torch.testing.assert_close(call(X), theirs)
             assert Hearing.heard == heard
+
+
+class Making(type):
+    """Calls by its own `__call__`, in both of the ways in which programs write it."""
+
+    def __call__(cls, *arguments, **keywords):
+        made = super().__call__(*arguments, **keywords)
+        if isinstance(made, cls):
+            made.told = type.__call__(list, arguments)
+        return made
+
+
+class Pair(metaclass=Making):
+    def __init__(self, first, second=1):
+        self.first, self.second = first, second
+
+
+class Wide(Pair):
+    def __new__(cls, first, wide=True):
+        return super().__new__(cls) if wide else "narrow"
+
+    def __init__(self, first, wide=True):
+        super().__init__(first, 7)
+
+
+class Unfinished(metaclass=type("MakingAbstract", (Making, abc.ABCMeta), {})):
+    @abc.abstractmethod
+    def step(self):
+        raise NotImplementedError
+
+
+def test_a_metaclass_makes_objects_by_its_base():
+    def program(x):
+        pair, wide, narrow = Pair(x, second=2), Wide(x * 2), Wide(x, wide=False)
+        return pair.first * pair.second, wide.first * wide.second, pair.told[0], narrow, type(wide)
+
+    assert_same(dynascope.compile(program, backend="eager", fullgraph=True)(X), program(X))
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("make", [lambda: Pair(), lambda: Pair(1, 2, 3), lambda: Pair(other=1), lambda: Unfinished()])
+def test_what_a_metaclass_cannot_make(make):
+    def program(x):
+        return x + 1, make()
+
+    words = []
+    for way in (program, dynascope.compile(program, backend="eager")):
+        with pytest.raises(TypeError) as raised:
+            way(X)
+        words.append(str(raised.value))
+    assert words[0] == words[1]
+
+
+class Sized:
+    size = 1
+
+    @property
+    def scale(self):
+        return self.size
+
+    @scale.setter
+    def scale(self, value):
+        self.size = value
+
+
+class Doubled(Sized):
+    @property
+    def scale(self):
+        return super().scale * 2
+
+    @scale.setter
+    def scale(self, value):
+        super(Doubled, type(self)).scale.fset(self, value + 1)
+
+
+def test_a_property_by_the_class_before():
+    def program(x, sized):
+        made = Doubled()
+        made.scale, sized.scale = 3, 4
+        return x * made.scale, x * sized.scale, super(Doubled, Doubled).scale is Sized.scale
+
+    mine, theirs = Doubled(), Doubled()
+    assert_same(dynascope.compile(program, backend="eager", fullgraph=True)(X, mine), program(X, theirs))
+    assert vars(mine) == vars(theirs)

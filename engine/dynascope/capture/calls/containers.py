@@ -482,6 +482,8 @@ _protocol(_ALL, "__getitem__", items.get)
 _protocol(_ALL, "__setitem__", lambda machine, *parts: items.set(machine, *parts) or NONE)
 _protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *parts) or NONE)
 _protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
+for _view in (type({}.keys()), type({}.items())):
+    MEANINGS[_view.__contains__] = lambda machine, arguments, keywords: boolean(items.contains(machine, *arguments))
 _protocol(_ALL, "__iter__", iterator)
 _protocol((list, *DICTIONARIES, types.MappingProxyType), "__reversed__", backwards)
 _protocol(_ALL, "__len__", lambda machine, value: lists.length(machine, value))

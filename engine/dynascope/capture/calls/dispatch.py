@@ -46,6 +46,7 @@ from dynascope.capture.calls.registry import (
     FOLDABLE_TYPES,
     MEANINGS,
     MEANINGS_OF_CODE,
+    meaning,
 )
 from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.calls.state_reads import TOLD, reads_state, state_read
@@ -80,6 +81,7 @@ from dynascope.capture.reasons import (
 )
 from dynascope.capture.signals import Break, Refusal
 from dynascope.capture.values import (
+    NONE,
     ArrayValue,
     CompilationValue,
     ConstantValue,
@@ -586,6 +588,18 @@ def construct_by_protocol(machine: Machine, function: ConstantValue, arguments: 
     if issubclass(cls, BaseException):
         return equivalents.enter(machine, equivalents.construct_exception, [function, *arguments], keywords)
     raise Break(foreign(machine, cls))
+
+
+@meaning(type.__call__)
+def construct_by_type(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    """What a metaclass's own `__call__` comes to by `super()`."""
+    function = machine.realize(arguments[0]) if arguments else NONE
+    cls = constant_of(function)
+    if isinstance(cls, type) and not has_python_method(type(cls), "__call__"):
+        return construct(machine, function, arguments[1:], keywords)
+    if not isinstance(cls, type) or cls in CONSTRUCTORS or issubclass(cls, (enum.Enum, BaseException)):
+        raise Break(foreign(machine, type.__call__))
+    return construct_by_protocol(machine, function, arguments[1:], keywords)
 
 
 MAKERS = (object.__new__, dict.__new__, list.__new__, tuple.__new__, torch.Tensor.__new__)

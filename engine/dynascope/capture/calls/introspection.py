@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.guard_log import can_change
+from dynascope.capture.protocols import attributes
+from dynascope.capture.protocols.classes import has_python_method
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
-from dynascope.capture.values import ConstantValue, FunctionValue, MethodValue, Value
+from dynascope.capture.values import ConstantValue, FunctionValue, InstanceValue, MethodValue, Value
 from dynascope.guards.guard import Equals, HasNoKey, IdentityIs
 from dynascope.guards.source import AttributeSource, DictionaryAttributeSource, MadeSource
 
@@ -27,7 +29,8 @@ PLAIN = (type(None), bool, int, float, str, bytes)
 
 @meaning(inspect.signature)
 def signature(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
-    """Of a function or method from outside, or of something in C or of the libraries."""
+    """Of a function or method from outside, of an object that is called by a method of its class, or of something in C or of the
+    libraries."""
     asked = machine.realize(arguments[0])
     if keywords or len(arguments) != 1:
         raise refusal()
@@ -52,7 +55,16 @@ def guarded(machine: Machine, asked: Value) -> Any:
         return asked.object
     if isinstance(asked, ConstantValue) and callable(asked.value) and not can_change(asked.value):
         return asked.value
+    if isinstance(asked, InstanceValue) and has_python_method(asked.python_type, "__call__"):
+        if any(attributes.find(machine, asked, name) is not None for name in SAY_ANOTHER):
+            raise refusal()
+        if isinstance(method := attributes.special(machine, asked, "__call__"), MethodValue):
+            return guarded(machine, method)
     raise refusal()
+
+
+SAY_ANOTHER = ("__signature__", "__wrapped__", "__code__", "_partialmethod", "__partialmethod__")
+"""Attributes of a callable object that `inspect` reads before it asks the class for `__call__`."""
 
 
 def bound(asked: MethodValue, function: Any) -> Any:

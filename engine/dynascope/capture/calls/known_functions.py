@@ -17,6 +17,7 @@ import pathlib
 import platform
 import re
 import statistics
+import struct
 import textwrap
 import types
 from collections.abc import Callable
@@ -42,6 +43,7 @@ _NAMES: dict[Any, str] = {
     platform: "system machine release version node processor python_version python_implementation",
     textwrap: "dedent indent fill shorten wrap",
     json: "dumps loads",
+    struct: "calcsize pack unpack unpack_from",
     statistics: "mean fmean geometric_mean harmonic_mean median median_low median_high mode pstdev pvariance stdev variance "
     "correlation covariance linear_regression quantiles",
     TorchVersion: "_cmp_wrapper",

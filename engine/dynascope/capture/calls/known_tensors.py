@@ -124,19 +124,29 @@ def repeats(target: Any) -> bool:
     )
 
 
-def expression_of(node: Any) -> Any:
-    """The same for nodes that compute the same elements: `labels != -1` written twice, of what nobody wrote to in between."""
+def expression_of(node: Any) -> tuple:
+    """The same for nodes that compute the same elements: `labels != -1` written twice, of what nobody wrote to in between.
+
+    One line for each computation, which names those before it by their places: what is used many times is said once."""
+    lines: dict[Any, int] = {}
+    return part_of(node, lines, {}), *lines
+
+
+def part_of(node: Any, lines: dict[Any, int], known: dict[fx.Node, Any]) -> Any:
     if isinstance(node, (list, tuple)):
-        return type(node), tuple(map(expression_of, node))
+        return type(node), tuple(part_of(each, lines, known) for each in node)
     if isinstance(node, slice):
-        return slice, *map(expression_of, (node.start, node.stop, node.step))
+        return slice, *(part_of(each, lines, known) for each in (node.start, node.stop, node.step))
     if not isinstance(node, fx.Node):
         return type(node), repr(node)
     is_computed = node.op in ("call_function", "call_method") and "versions" in node.meta and "out" not in node.kwargs
     if not is_computed or node.meta.keys() & (UNKNOWN | {"writes"}) - {"sizes"} or not repeats(node.target):
         return node
-    named = tuple((name, expression_of(each)) for name, each in sorted(node.kwargs.items()))
-    return node.target, tuple(map(expression_of, node.args)), named, node.meta["versions"]
+    if node not in known:
+        named = tuple((name, part_of(each, lines, known)) for name, each in sorted(node.kwargs.items()))
+        line = node.target, part_of(tuple(node.args), lines, known), named, node.meta["versions"]
+        known[node] = fx.Node, lines.setdefault(line, len(lines))
+    return known[node]
 
 
 def forget(machine: Machine, tensor: TensorValue) -> None:

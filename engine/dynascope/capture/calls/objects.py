@@ -15,7 +15,7 @@ import torch
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.constructors import fill
 from dynascope.capture.calls.containers import update_by_method
-from dynascope.capture.calls.pure import compute
+from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensor_metadata import number_values
 from dynascope.capture.numpy_numbers import is_dtype
@@ -67,6 +67,7 @@ from dynascope.capture.values import (
 from dynascope.capture.world import note
 from dynascope.guards.guard import IdentityIs, SubclassesAre
 from dynascope.guards.world import look_up
+from dynascope.meta_kernels.torch_warnings import noted
 from dynascope.report.user_files import is_user_file
 
 if TYPE_CHECKING:
@@ -571,7 +572,20 @@ def asks_once(code: types.CodeType) -> bool:
     return asked == 1 and not any("BACKWARD" in each.opname for each in instructions)
 
 
-@meaning(globals, dir, eval, exec, compile, open, input)
+@meaning(eval)
+def eval_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
+    """Of a text that names nothing, so that what it gives hangs on nothing: `eval("2 ** 10")`, `eval(self.kernel_size)`."""
+    text = constant_of(machine.known(arguments[0])) if len(arguments) == 1 and not keywords else None
+    if type(text) is not str:
+        return refused(machine, arguments, keywords)
+    with noted() as warned:  # `1 is 1`: of what Python warns at each call
+        code = compute(machine, compile, (text.strip(" \t"), "<string>", "eval")).value
+    if warned or code.co_names or any(isinstance(each, types.CodeType) for each in code.co_consts):
+        return refused(machine, arguments, keywords)
+    return value_of(compute(machine, eval, (code, {})).value)
+
+
+@meaning(globals, dir, exec, compile, open, input)
 def refused(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     raise Break(
         ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program")

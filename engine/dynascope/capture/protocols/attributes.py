@@ -604,8 +604,8 @@ def of_super(machine: Machine, value: SuperValue, name: str) -> Any:
             if acts_as(entry, classmethod):
                 return of_class_method(machine, base, name, entry, instance if is_class else class_value(machine, instance))
             found = member(machine, base, name)
-            if acts_as(entry, staticmethod) or name == "__new__":
-                return found
+            if acts_as(entry, staticmethod) or name == "__new__" or (acts_as(entry, property) and is_class):
+                return found  # `super(Child, type(self)).size` is the property itself, as `Base.size` is
             if acts_as(entry, property) and not is_class and is_made(base):
                 return machine.call(found, [instance])
             if acts_as(entry, property) and not is_class:

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import dis
 import threading
-from typing import TYPE_CHECKING
+import types
+from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.protocols.classes import lookup
+from dynascope.capture.protocols.classes import MISSING, is_data_descriptor, lookup
 from dynascope.capture.protocols.presence import missing
 from dynascope.capture.values import ConstantValue, DictValue, InstanceValue, Value
 from dynascope.guards.source import ThreadDictionarySource
@@ -24,9 +26,26 @@ def is_thread_local(value: Value) -> bool:
         isinstance(value, InstanceValue)
         and issubclass(value.cls, threading.local)
         and value.object is not None
-        and lookup(value.cls, "__init__") is object.__init__
+        and begins_quietly(value.cls, lookup(value.cls, "__init__"))
         and all(lookup(value.cls, name) is vars(threading.local)[name] for name in ("__getattribute__", "__setattr__", "__delattr__"))
         and not hasattr(value.cls, "__getattr__")
+    )
+
+
+QUIET = ("RESUME", "NOP", "CACHE", "LOAD_FAST", "LOAD_CONST", "LOAD_SMALL_INT", "BUILD_", "SWAP", "COPY", "STORE_ATTR", "RETURN_")
+"""How the instructions begin that give an object's attributes their first values: none of them calls anything."""
+
+
+def begins_quietly(cls: type, init: Any) -> bool:
+    """`__init__` runs where a thread first asks: the check of the guards may be what asks. So nobody may notice that it ran."""
+    if init is object.__init__:
+        return True
+    if not isinstance(init, types.FunctionType) or init.__code__.co_nlocals != 1 or init.__code__.co_argcount != 1:
+        return False
+    instructions = list(dis.get_instructions(init.__code__))
+    stored = [lookup(cls, each.argval) for each in instructions if each.opname == "STORE_ATTR"]
+    return all(each.opname.startswith(QUIET) for each in instructions) and not any(
+        entry is not MISSING and is_data_descriptor(entry) for entry in stored
     )
 
 
