@@ -154,8 +154,10 @@ class Outside:
         value = self.by_identity.get(id(object))
         if value is None:
             value = self._wrap(object, source)
-        elif value.source is not None and value.source != source:
-            self.machine.guards.add_pair(value.source, source, IsSameObject())
+        elif value.source is not None:
+            place = cell_of(value.source) if isinstance(value, CellValue) else value.source
+            if place != source:
+                self.machine.guards.add_pair(place, source, IsSameObject())
         self.by_source[source] = value
         return value
 
