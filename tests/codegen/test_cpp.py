@@ -193,7 +193,7 @@ def test_mathematics_of_doubles_are_accurate(name: str, limit: float) -> None:
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 7.0, 0.1, -0.1, 1e10, 1e30, -1e30, math.inf, -math.inf, math.nan]
-ROUNDS = {torch.fmod: 0.0, torch.remainder: 0.0, torch.floor_divide: 0.0, torch.atan2: 1.2, torch.hypot: 1.1, torch.pow: 1.1}
+ROUNDS = {torch.fmod: 0.0, torch.remainder: 0.0, torch.floor_divide: 0.0, torch.atan2: 1.2, torch.hypot: 1.1, torch.pow: 1.5}
 """Functions of two numbers, and by how many epsilons they may differ from what is exact."""
 
 

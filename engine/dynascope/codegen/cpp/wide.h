@@ -100,22 +100,65 @@ INLINE F32 tan_(F32 x) {
   F32 y = TO(F32, (F64)((I64)above ^ (odd << 63)) / below);
   return where_near(select((M)(x == 0.f), x, y), x, [](f32 x) { return (f32)tan(x); });
 }
+//: pow_ power_of
+// `size` is x^y by absolute values; the rest is what has no logarithm, signs, and numbers that are no numbers.
+#define POWER_OF(V, T, LIBRARY) \
+  template <class Whole> INLINE V power_of(V x, V y, V size, Whole) { \
+    V a = absolute(x), none = splat(V{}, (T)0), infinite = splat(V{}, (T)__builtin_inf()), half = y * (T).5; \
+    V r = a == (T)0 ? (y < (T)0 ? infinite : none) : (a == (T)__builtin_inf() ? (y < (T)0 ? none : infinite) : size); \
+    Whole is_whole = trunc_(y) == y, is_odd = is_whole & (trunc_(half) != half); \
+    r = is_odd ? copysign_(r, x) : r; \
+    r = (x < (T)0) & ~is_whole & (a < (T)__builtin_inf()) ? splat(V{}, (T)__builtin_nan("")) : r; \
+    r = x + y == x + y ? r : x + y; \
+    r = (y == (T)0) | (x == (T)1) ? splat(V{}, (T)1) : r; \
+    M rare = compared(absolute(y) == (T)__builtin_inf()); \
+    if (__builtin_expect(any_lane(rare), 0)) for (int k = 0; k < N; k++) if (rare[k]) r[k] = LIBRARY(x[k], y[k]); \
+    return r; \
+  }
 //: pow_ / f32 F32
-// e^(y log x) of the absolute value; the rest is what has no logarithm, and signs.
+POWER_OF(F32, f32, powf)
 INLINE F32 pow_(F32 x, F32 y) {
-  F32 a = absolute(x), none = splat(F32{}, 0.f), infinite = splat(F32{}, __builtin_inff());
-  F64 exponent = logarithm(TO(F64, a)) * TO(F64, y);
+  F64 exponent = logarithm(TO(F64, absolute(x))) * TO(F64, y);
   Halves h = halves(exponent);
   F32 size = TO(F32, exponent), r = TO(F32, power_of_two(h.n) * (h.even + h.odd + 1.));
-  r = size > 89.f ? infinite : (size < -104.f ? none : r);
-  r = a == 0.f ? (y < 0.f ? infinite : none) : (a == __builtin_inff() ? (y < 0.f ? none : infinite) : r);
-  F32 half = y * .5f;
-  I32 is_whole = trunc_(y) == y, is_odd = is_whole & (trunc_(half) != half), is_below = x < 0.f;
-  r = is_odd ? copysign_(r, x) : r;
-  r = (is_below & ~is_whole & (a < __builtin_inff())) ? splat(F32{}, __builtin_nanf("")) : r;
-  r = x + y == x + y ? r : x + y;
-  r = (y == 0.f) | (x == 1.f) ? splat(F32{}, 1.f) : r;
-  M rare = compared(absolute(y) == __builtin_inff());
-  if (__builtin_expect(any_lane(rare), 0)) for (int k = 0; k < N; k++) if (rare[k]) r[k] = powf(x[k], y[k]);
-  return r;
+  return power_of(x, y, size > 89.f ? splat(F32{}, __builtin_inff()) : (size < -104.f ? F32{} : r), I32{});
+}
+//: pow_ / f64 F64
+POWER_OF(F64, f64, pow)
+// e^(y log x), the logarithm in two numbers: of 2^k (1 + f) it is k log 2 + 2 s + 2 / 3 s^3 + ..., with s = f / (2 + f).
+INLINE F64 pow_(F64 x, F64 y) {
+  if constexpr (!FUSES_F64) {
+    F64 r;
+    for (int k = 0; k < N; k++) r[k] = pow(x[k], y[k]);
+    return r;
+  }
+  F64 a = absolute(x);
+  I64 is_tiny = a < 2.2250738585072014e-308;
+  I64 b = (I64)(is_tiny ? a * 18014398509481984. : a) - 0x3fe6a09e667f3bcdl;
+  F64 k = whole(b >> 52), f = (F64)((b & 0xfffffffffffffl) + 0x3fe6a09e667f3bcdl) - 1.;
+  k = is_tiny ? k - 54. : k;
+  F64 u = f + 2., s = f / u, s_rest = (fused(-s, u, f) - s * (f - (u - 2.))) / u;
+  F64 z = s * s, z_rest = fused(s, s, -z) + (s + s) * s_rest;
+  F64 cube = s * z, cube_rest = fused(s, z, -cube) + (s * z_rest + s_rest * z);
+  F64 two_thirds = splat(F64{}, 0.66666666666666663), third = cube * two_thirds;
+  F64 third_rest = fused(cube, two_thirds, -third) + (cube_rest * two_thirds + cube * 3.7007434154171886e-17);
+  F64 p = splat(F64{}, 0.11723178623876518);
+  p = fused(p, z, splat(F64{}, 0.11706236339491206));
+  p = fused(p, z, splat(F64{}, 0.1333480469384731));
+  p = fused(p, z, splat(F64{}, 0.1538459496251843));
+  p = fused(p, z, splat(F64{}, 0.18181818335392802));
+  p = fused(p, z, splat(F64{}, 0.22222222221655885));
+  p = fused(p, z, splat(F64{}, 0.28571428571429364));
+  p = fused(p, z, splat(F64{}, 0.4));
+  F64 twos = k * 0.69314718036912382, two_s = s + s, first = twos + two_s, second = first + third;
+  F64 low = (s_rest + s_rest) + third_rest + k * 1.9082149292705877e-10 + cube * z * p;
+  low = ((twos - first) + two_s) + ((first - second) + third) + low;
+  F64 log = second + low, log_rest = (second - log) + low;
+  F64 size = y * log, size_rest = fused(y, log, -size) + y * log_rest, r;
+  I64 n, is_large = size > 710., is_nothing = size < -746.;
+  F64 curve = part_of_exp(is_large | is_nothing ? F64{} : size, n, r);
+  F64 rest = is_large | is_nothing ? F64{} : size_rest;
+  I64 half = n >> 1;
+  r = ((r + (curve + rest * (r + curve + 1.))) + 1.) * power_of_two(half) * power_of_two(n - half);
+  return power_of(x, y, is_large ? splat(F64{}, __builtin_inf()) : (is_nothing ? F64{} : r), I64{});
 }
