@@ -161,7 +161,7 @@ def test_mathematics_are_accurate_over_all_floats(name: str, limit: float) -> No
 
 
 LIMITS_OF_DOUBLES = {
-    **{"exp": 1.0, "exp2": 1.1, "expm1": 1.4, "log": 0.9, "log2": 1.6, "log10": 1.8, "log1p": 0.9, "tanh": 2.4, "erf": 1.1},
+    **{"exp": 0.7, "exp2": 1.1, "expm1": 1.4, "log": 0.9, "log2": 1.6, "log10": 1.8, "log1p": 0.9, "tanh": 2.4, "erf": 1.1},
     **{"sin": 0.9, "cos": 0.9, "tan": 2.5, "asin": 2.0, "acos": 1.2, "atan": 1.2},
     **{"sinh": 2.0, "cosh": 2.0, "asinh": 2.0, "acosh": 2.0, "atanh": 2.0},
 }
@@ -192,7 +192,7 @@ def test_mathematics_of_doubles_are_accurate(name: str, limit: float) -> None:
     assert torch.equal(found.signbit() & (found == 0), eager.signbit() & (eager == 0) & (found == 0))
 
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 7.0, 0.1, -0.1, 1e10, 1e30, -1e30, math.inf, -math.inf, math.nan]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 7.0, 0.1, -0.1, 1e10, 1e30, -1e30, 1e-40, math.inf, -math.inf, math.nan]
 ROUNDS = {torch.fmod: 0.0, torch.remainder: 0.0, torch.floor_divide: 0.0, torch.atan2: 1.2, torch.hypot: 1.1, torch.pow: 1.5}
 """Functions of two numbers, and by how many epsilons they may differ from what is exact."""
 
