@@ -102,11 +102,11 @@ INLINE F32 tan_(F32 x) {
 }
 //: pow_ power_of
 // `size` is x^y by absolute values; the rest is what has no logarithm, signs, and numbers that are no numbers.
-#define POWER_OF(V, T, LIBRARY) \
-  template <class Whole> INLINE V power_of(V x, V y, V size, Whole) { \
+#define POWER_OF(V, T, TRUTH, LIBRARY) \
+  INLINE V power_of(V x, V y, V size) { \
     V a = absolute(x), none = splat(V{}, (T)0), infinite = splat(V{}, (T)__builtin_inf()), half = y * (T).5; \
     V r = a == (T)0 ? (y < (T)0 ? infinite : none) : (a == (T)__builtin_inf() ? (y < (T)0 ? none : infinite) : size); \
-    Whole is_whole = trunc_(y) == y, is_odd = is_whole & (trunc_(half) != half); \
+    TRUTH is_whole = trunc_(y) == y, is_odd = is_whole & (trunc_(half) != half); \
     r = is_odd ? copysign_(r, x) : r; \
     r = (x < (T)0) & ~is_whole & (a < (T)__builtin_inf()) ? splat(V{}, (T)__builtin_nan("")) : r; \
     r = x + y == x + y ? r : x + y; \
@@ -116,15 +116,15 @@ INLINE F32 tan_(F32 x) {
     return r; \
   }
 //: pow_ / f32 F32
-POWER_OF(F32, f32, powf)
+POWER_OF(F32, f32, I32, powf)
 INLINE F32 pow_(F32 x, F32 y) {
   F64 exponent = logarithm(TO(F64, absolute(x))) * TO(F64, y);
   Halves h = halves(exponent);
   F32 size = TO(F32, exponent), r = TO(F32, power_of_two(h.n) * (h.even + h.odd + 1.));
-  return power_of(x, y, size > 89.f ? splat(F32{}, __builtin_inff()) : (size < -104.f ? F32{} : r), I32{});
+  return power_of(x, y, size > 89.f ? splat(F32{}, __builtin_inff()) : (size < -104.f ? F32{} : r));
 }
 //: pow_ / f64 F64
-POWER_OF(F64, f64, pow)
+POWER_OF(F64, f64, I64, pow)
 // e^(y log x), the logarithm in two numbers: of 2^k (1 + f) it is k log 2 + 2 s + 2 / 3 s^3 + ..., with s = f / (2 + f).
 INLINE F64 pow_(F64 x, F64 y) {
   if constexpr (!FUSES_F64) {
@@ -160,5 +160,5 @@ INLINE F64 pow_(F64 x, F64 y) {
   F64 rest = is_large | is_nothing ? F64{} : size_rest;
   I64 half = n >> 1;
   r = ((r + (curve + rest * (r + curve + 1.))) + 1.) * power_of_two(half) * power_of_two(n - half);
-  return power_of(x, y, is_large ? splat(F64{}, __builtin_inf()) : (is_nothing ? F64{} : r), I64{});
+  return power_of(x, y, is_large ? splat(F64{}, __builtin_inf()) : (is_nothing ? F64{} : r));
 }
