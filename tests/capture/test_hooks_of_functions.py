@@ -320,3 +320,23 @@ def test_it_may_be_one_that_comes_in(backend):
     for known in (x.grad_fn, x.sin().grad_fn, x.grad_fn):
         seen = {known: 1}
         assert compiled(x, known, seen)[1:] == beside_a_known_one(x, known, seen)[1:]
+
+
+def test_a_view_made_without_gradients_is_no_leaf_that_gets_one():
+    """It says that it requires one and is a leaf, and nothing of autograd's adds to it."""
+
+    def program(view):
+        view.backward(view)
+        return view
+
+    def outcome(function):
+        x = torch.ones(3, 4, requires_grad=True)[:, ::2]
+        try:
+            with torch.no_grad():
+                return function(x[-1])
+        except RuntimeError as error:
+            return str(error)
+
+    with dynascope.expected("backward-call", required=False):
+        ours = outcome(dynascope.compile(program, backend="eager"))
+    assert ours == outcome(program)

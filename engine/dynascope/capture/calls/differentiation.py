@@ -270,6 +270,8 @@ def accumulates_plainly(leaf: torch.Tensor) -> bool:
         return True
     with torch.inference_mode(False), torch.enable_grad(), torch._C.DisableTorchFunction():
         node = leaf.view_as(leaf).grad_fn.next_functions[0][0]
+    if node is None:  # nothing adds to the gradient of a view that was made without gradients
+        return False
     (metadata,) = node._input_metadata
     return tuple(metadata.shape) == leaf.shape and not any(gc.get_referents(node))
 
