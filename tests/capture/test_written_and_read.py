@@ -90,7 +90,7 @@ FORMS = {
     "a break between": "{write}\n    broken()\n    return ({read},)",
     "breaks around": "broken()\n    {write}\n    read = ({read},)\n    broken()\n    return read",
 }
-ALONE = "at 0x[0-9a-f]+"
+ADDRESS = "at 0x[0-9a-f]+"
 
 
 class Cached:
@@ -184,7 +184,7 @@ def outcome(text: str, compile) -> list[str]:
         except Exception as error:
             found.append(f"{type(error).__name__}: {error}")
         found.append(repr({name: vars(each) if name in "abx" or name == "cached" else each for name, each in objects.items()}))
-    return [re.sub(ALONE, "", each) for each in found]
+    return [re.sub(ADDRESS, "", each) for each in found]
 
 
 def compare(text: str) -> None:

@@ -3,6 +3,12 @@
 //: power_of_two whole / f64 F64
 INLINE F64 power_of_two(I64 n) { return (F64)((n << 52) + 0x3ff0000000000000l); }
 INLINE F64 whole(I64 n) { return (F64)(n + 0x4338000000000000l) - 6755399441055744.; }
+//: times_two_to / f64 F64
+// In two steps: the power itself may be out of range where the product is not.
+INLINE F64 times_two_to(F64 y, I64 k) {
+  I64 half = k >> 1;
+  return y * power_of_two(half) * power_of_two(k - half);
+}
 //: curve_of_exp part_of_exp / f64 F64
 // e^r - 1 - r, for r between -log(2) / 2 and log(2) / 2.
 INLINE F64 curve_of_exp(F64 r) {
@@ -32,9 +38,7 @@ INLINE F64 exp_(F64 x) {
   F64 t = is_nothing ? F64{} : x, r;
   F64 curve = part_of_exp(t > 710. ? splat(F64{}, 710.) : t, k, r), y = r + 1.;
   y = y + (((1. - y) + r) + curve);
-  I64 half = k >> 1;
-  y = y * power_of_two(half) * power_of_two(k - half);
-  return is_nothing ? F64{} : y;
+  return is_nothing ? F64{} : times_two_to(y, k);
 }
 //: exp2_ / f64 F64
 INLINE F64 exp2_(F64 x) {
@@ -42,19 +46,15 @@ INLINE F64 exp2_(F64 x) {
   F64 t = is_nothing ? F64{} : x;
   t = t > 1024. ? splat(F64{}, 1024.) : t;
   F64 shifted = t + 6755399441055744., n = shifted - 6755399441055744., r = (t - n) * 0.69314718055994531, y = (r + curve_of_exp(r)) + 1.;
-  I64 k = (I64)shifted - 0x4338000000000000l, half = k >> 1;
-  y = y * power_of_two(half) * power_of_two(k - half);
-  return is_nothing ? F64{} : y;
+  return is_nothing ? F64{} : times_two_to(y, (I64)shifted - 0x4338000000000000l);
 }
 //: expm1_ / f64 F64
 INLINE F64 expm1_(F64 x) {
   F64 t = x < -40. ? splat(F64{}, -40.) : x, r;
   I64 k;
   F64 curve = part_of_exp(t > 710. ? splat(F64{}, 710.) : t, k, r);
-  I64 half = k >> 1;
   F64 more = 1. - power_of_two(k > 64 ? (I64){} - 64 : -k);
-  F64 y = (k > 0 ? (more + r) + curve : more + (r + curve)) * power_of_two(half) * power_of_two(k - half);
-  return x == 0. ? x : y;
+  return x == 0. ? x : times_two_to(k > 0 ? (more + r) + curve : more + (r + curve), k);
 }
 //: tanh_ / f64 F64
 // With e = e^(-2 |x|) - 1: -e / (e + 2), which loses nothing near 0, and 1 - 2 (e + 1) / (e + 2), which loses nothing near 1.
@@ -71,8 +71,7 @@ INLINE F64 tanh_(F64 x) {
 INLINE F64 hyperbolic(F64 a, f64 sign) {
   I64 k;
   F64 r, curve = part_of_exp(a > 712. ? splat(F64{}, 712.) : a, k, r), m = r + curve, q = power_of_two((k > 60 ? (I64){} + 60 : k) * -2) * sign;
-  I64 half = (k - 1) >> 1;
-  return ((1. + q) + (m - q * (m / (m + 1.)))) * power_of_two(half) * power_of_two(k - 1 - half);
+  return times_two_to((1. + q) + (m - q * (m / (m + 1.))), k - 1);
 }
 //: sinh_ / f64 F64
 INLINE F64 sinh_(F64 x) { return copysign_(hyperbolic(absolute(x), -1.), x); }
@@ -80,11 +79,23 @@ INLINE F64 sinh_(F64 x) { return copysign_(hyperbolic(absolute(x), -1.), x); }
 INLINE F64 cosh_(F64 x) { return hyperbolic(absolute(x), 1.); }
 //: sigmoid / f64 F64
 INLINE F64 sigmoid(F64 x) { return 1. / (1. + exp_(-x)); }
-//: part_of_logarithm / f64 F64
-// Of x, which is 2^k (1 + f), with 1 + f between sqrt(1/2) and sqrt(2): f - log(1 + f).
-INLINE F64 part_of_logarithm(F64 x, F64& k, F64& f) {
+//: fraction_of fraction_of_any / f64 F64
+// f, where x is 2^k (1 + f), with 1 + f between sqrt(1/2) and sqrt(2).
+INLINE F64 fraction_of(F64 x, F64& k) {
   I64 b = (I64)x - 0x3fe6a09e667f3bcdl;
-  k = whole(b >> 52), f = (F64)((b & 0xfffffffffffffl) + 0x3fe6a09e667f3bcdl) - 1.;
+  k = whole(b >> 52);
+  return (F64)((b & 0xfffffffffffffl) + 0x3fe6a09e667f3bcdl) - 1.;
+}
+// Of what may be too small for all its bits, too.
+INLINE F64 fraction_of_any(F64 x, F64& k) {
+  I64 is_tiny = x < 2.2250738585072014e-308;
+  F64 f = fraction_of(is_tiny ? x * 18014398509481984. : x, k);
+  k = is_tiny ? k - 54. : k;
+  return f;
+}
+//: part_of_logarithm / f64 F64
+// f - log(1 + f).
+INLINE F64 part_of_logarithm(F64 f) {
   F64 s = f / (f + 2.), z = s * s, half = f * f * .5;
   F64 p = splat(F64{}, 0.14616585424888623);
   p = fused(p, z, splat(F64{}, 0.15331710618210773));
@@ -103,11 +114,9 @@ INLINE F64 log_of_positive(F64 y, F64 x) {
   return x >= 0. ? y : splat(F64{}, __builtin_nan(""));
 }
 //: logarithm_in_base / f64 F64
-// log x / log of the base, of which 1 / log(base) is `unit` and log(2) / log(base) is `two` and `two_rest`; x may be too small for all its bits.
+// log x / log of the base, of which 1 / log(base) is `unit` and log(2) / log(base) is `two` and `two_rest`.
 INLINE F64 logarithm_in_base(F64 x, f64 unit, f64 two, f64 two_rest) {
-  I64 is_tiny = x < 2.2250738585072014e-308;
-  F64 k, f, part = part_of_logarithm(is_tiny ? x * 18014398509481984. : x, k, f);
-  k = is_tiny ? k - 54. : k;
+  F64 k, f = fraction_of_any(x, k), part = part_of_logarithm(f);
   return log_of_positive(k * two + ((f - (part - k * (two_rest / unit))) * unit), x);
 }
 //: log_ / f64 F64
@@ -119,7 +128,7 @@ INLINE F64 log10_(F64 x) { return logarithm_in_base(x, 0.4342944819032518, 0.301
 //: log1p_ / f64 F64
 // What rounding takes from 1 + x comes in at the end.
 INLINE F64 log1p_(F64 x) {
-  F64 u = x + 1., k, f, part = part_of_logarithm(u, k, f), rest = k * 1.9082149292705877e-10 + (x - (u - 1.)) / u;
+  F64 u = x + 1., k, f = fraction_of(u, k), part = part_of_logarithm(f), rest = k * 1.9082149292705877e-10 + (x - (u - 1.)) / u;
   return copysign_(log_of_positive(k * 0.69314718036912382 + (f - (part - rest)), u), x);
 }
 //: atanh_ / f64 F64
@@ -207,7 +216,8 @@ INLINE F64 sine(F64 x, i64 quarter) {
 }
 // The lanes that are too far for that, or no numbers, by the C library.
 INLINE F64 where_near(F64 y, F64 x, f64 (*library)(f64)) {
-  for (int k = 0; k < N; k++) if (__builtin_expect(!(__builtin_fabs(x[k]) < 1e5), 0)) y[k] = library(x[k]);
+  M far = compared((I64)!(absolute(x) < 1e5));
+  if (__builtin_expect(any_lane(far), 0)) for (int k = 0; k < N; k++) if (far[k]) y[k] = library(x[k]);
   return y;
 }
 //: sin_ / f64 F64

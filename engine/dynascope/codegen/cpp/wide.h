@@ -132,11 +132,7 @@ INLINE F64 pow_(F64 x, F64 y) {
     for (int k = 0; k < N; k++) r[k] = pow(x[k], y[k]);
     return r;
   }
-  F64 a = absolute(x);
-  I64 is_tiny = a < 2.2250738585072014e-308;
-  I64 b = (I64)(is_tiny ? a * 18014398509481984. : a) - 0x3fe6a09e667f3bcdl;
-  F64 k = whole(b >> 52), f = (F64)((b & 0xfffffffffffffl) + 0x3fe6a09e667f3bcdl) - 1.;
-  k = is_tiny ? k - 54. : k;
+  F64 k, f = fraction_of_any(absolute(x), k);
   F64 u = f + 2., s = f / u, s_rest = (fused(-s, u, f) - s * (f - (u - 2.))) / u;
   F64 z = s * s, z_rest = fused(s, s, -z) + (s + s) * s_rest;
   F64 cube = s * z, cube_rest = fused(s, z, -cube) + (s * z_rest + s_rest * z);
@@ -158,7 +154,6 @@ INLINE F64 pow_(F64 x, F64 y) {
   I64 n, is_large = size > 710., is_nothing = size < -746.;
   F64 curve = part_of_exp(is_large | is_nothing ? F64{} : size, n, r);
   F64 rest = is_large | is_nothing ? F64{} : size_rest;
-  I64 half = n >> 1;
-  r = ((r + (curve + rest * (r + curve + 1.))) + 1.) * power_of_two(half) * power_of_two(n - half);
+  r = times_two_to((r + (curve + rest * (r + curve + 1.))) + 1., n);
   return power_of(x, y, is_large ? splat(F64{}, __builtin_inf()) : (is_nothing ? F64{} : r));
 }
