@@ -6,8 +6,10 @@ import dynascope
 import pytest
 import torch
 import torch.nn.functional as F
-from dynascope.grad import GradOptions, at_sizes, bridge, differentiate
+from dynascope.grad import GradOptions, at_sizes, bridge, differentiate, record_layouts
+from dynascope.grad import program as recording
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
+from dynascope.grad.record import Recorder
 from dynascope.grad.tape import contiguous_strides
 from dynascope.grad.trails import Trail
 from dynascope.sizes import Scope, Size
@@ -155,6 +157,52 @@ def test_one_recording_serves_all_sizes(name):
     count = make.__code__.co_argcount
     hints, others = [(6,), (6, 10)][count - 1], [(5, 8), (7, 12), (16, 6), (33, 64)]
     check(function, make, hints, [other[:count] for other in others])
+
+
+MORE_PROGRAMS = {
+    "running statistics": (
+        lambda x, m, v: F.batch_norm(x * 1.0, m, v, training=True) + m.view(3, 1),
+        lambda b: (leaf(b, 3, 5), torch.zeros(3), torch.ones(3)),
+    ),
+    "written and read": (lambda x: x.clone()[1:].add_(1).t()[:2].mul_(2) + 1, lambda b: (leaf(b, 4),)),
+    "a view of what is written": (lambda x: _view_of_written(x), lambda b: (leaf(b, 4),)),
+    "conjugates": (lambda x, y: (torch.complex(x, y).conj() * 2).imag + x, lambda b: (leaf(b, 3), leaf(b, 3))),
+    "one of several": (lambda x: x.unbind(1)[1] + x.split([1, 3], 1)[1].sum(1), lambda b: (leaf(b, 4),)),
+    "twice the same": (lambda x: (x * 2 + 1).tanh() * (x * 2 + 1).tanh(), lambda b: (leaf(b, 4),)),
+    "of other types": (lambda x: (x.double() * x + (x > 0)).half().float(), lambda b: (leaf(b, 4),)),
+}
+
+
+def _view_of_written(x):
+    y = x * 1
+    z = y[1:]
+    y.mul_(2)
+    return z.exp() + y.t()[:, 1:].t()
+
+
+@pytest.mark.parametrize("name", PROGRAMS | MORE_PROGRAMS)
+def test_at_other_sizes_the_trail_hears_what_the_long_way_says(name, monkeypatch):
+    function, make = (PROGRAMS | MORE_PROGRAMS)[name]
+    count = make.__code__.co_argcount
+    recorded = at_sizes._run_at
+    heard = []
+
+    def by_both(values, program, run, trail):
+        long = Trail(trail.worlds, (), trail.most, trail.count)
+        with monkeypatch.context() as patched:
+            patched.setattr(recording, "LayoutRecorder", Recorder)
+            recorded(values, program, run, long)
+        recorded(values, program, run, trail)
+        assert trail.observations == long.observations
+        assert trail.found == long.found
+        assert trail.dense == long.dense
+        heard.append(len(trail.found))
+
+    monkeypatch.setattr(at_sizes, "_run_at", by_both)
+    record_layouts._KNOWN.clear()
+    for _ in range(2):  # with nothing known of any operator, and with all of it
+        pair_over(function, make, [(6,), (6, 10)][count - 1])
+    assert len(heard) >= 4 and min(heard) > 2
 
 
 def test_what_holds_at_some_sizes_only_is_relied_on():

@@ -40,9 +40,9 @@ class AnswersElsewhere:
         found = self.known.setdefault(node, {})
         if key not in found:
             tensors = [each for each in operands if isinstance(each, torch.Tensor)]
-            before = list(map(_layout, tensors))
+            before = _layouts(tensors)
             answer = compute()
-            if before != list(map(_layout, tensors)):
+            if before != _layouts(tensors):
                 self.are_shared = False
                 self.known.clear()
                 raise ChangesOperand
@@ -71,6 +71,11 @@ def _own_names(node: fx.Node) -> frozenset[str] | None:
         return ANY
     extents = (*node.meta.get("sizes", ()), *node.meta.get("strides", ())) if node.op == "placeholder" else ()
     return frozenset(root.name for root in roots_of([node.meta.get("size"), *extents]))
+
+
+def _layouts(tensors: Iterable[torch.Tensor]) -> list[tuple]:
+    with torch._C.DisableTorchFunction():  # a mode for the default device would look at each attribute
+        return list(map(_layout, tensors))
 
 
 def _layout(tensor: torch.Tensor) -> tuple:

@@ -24,6 +24,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Overlap, Results, describe_results
 from dynascope.grad.reasons import DifferentiationRefused, InputMetadataChanged
 from dynascope.grad.record import Recorder
+from dynascope.grad.record_layouts import LayoutRecorder
 from dynascope.grad.trails import Trail
 from dynascope.grad.written_attention import written_attentions
 from dynascope.grad.written_cross_entropy import written_cross_entropies
@@ -104,7 +105,8 @@ class Recorded:
 def record(program: Program, overlap: Overlap = lambda index, history: None, trail: Trail | None = None) -> Recorded:
     """Must run within `program.state()`, and `recorded.recorder` must be entered again for what follows."""
     options = program.options
-    recorder = Recorder(table_for(options, program.has_complexes), program.main_device, trail, options.decompositions)
+    make = LayoutRecorder if trail is not None and not trail.others else Recorder
+    recorder = make(table_for(options, program.has_complexes), program.main_device, trail, options.decompositions)
     with recorder, noted():
         values, leaves, handles = make_inputs(program.names, program.inputs, recorder)
         recorder.counted = [(i, handles[i], handles[i]._version) for i in sorted(program.sharing)]

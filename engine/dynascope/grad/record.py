@@ -20,7 +20,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynascope.grad import written_operators
 from dynascope.grad.build import StepBuilder
-from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.metadata import call_meta_kernel
 from dynascope.grad.mutations import MUTATIONS, store
 from dynascope.grad.numbers import number_of, refuse_symbols
@@ -87,6 +86,9 @@ def _has_behaviour(cls: Any) -> bool:
 class Recorder(TorchDispatchMode):
     """One recording. `origins` gives a backward step the place of the forward step whose gradient it is part of."""
 
+    make_builder: type[StepBuilder] = StepBuilder
+    make_memory: type[Memory] = Memory
+
     def __init__(
         self,
         decompositions: dict[Any, Any],
@@ -103,10 +105,9 @@ class Recorder(TorchDispatchMode):
         self.tape = Tape()
         self.is_at_hand = trail is None or bool(trail.others)
         """Whether this is the recording that counts, at the sizes of the call that is compiled."""
-        make = StepBuilder if self.is_at_hand else LayoutBuilder
         rules = {func: self._rule_of(func, decompositions.get(func)) for func in self.of_tensors}
-        self.builder = make(self.tape, decompositions | rules)
-        self.memory = Memory(self.builder, self.observe, self.tell_apart, trail is not None and trail.worlds.views_vary)
+        self.builder = self.make_builder(self.tape, decompositions | rules)
+        self.memory = self.make_memory(self.builder, self.observe, self.tell_apart, trail is not None and trail.worlds.views_vary)
         self.main_device = main_device
         self.draws_seeds = aten.native_dropout.default in decompositions
         """Whether random operators are recorded as functions of a seed."""
@@ -303,7 +304,7 @@ class Recorder(TorchDispatchMode):
         source = self._known(args[0]) if isinstance(args[0], torch.Tensor) else self._number_as_tensor(args[0])
         refuse_symbols(func, (args[1:], kwargs))
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
-        arguments = _positional(func, args, kwargs)[1:]
+        arguments = positional(func, args, kwargs)[1:]
         if self.tape.phase == "backward":
             self.viewed |= {id(view): (view, source) for view in ([result] if isinstance(result, torch.Tensor) else result)}
         if isinstance(result, torch.Tensor):
@@ -454,7 +455,7 @@ class Recorder(TorchDispatchMode):
         return value, handle
 
 
-def _positional(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def positional(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments in the schema's order, as far as any is given by name."""
     if not kwargs:
         return tuple(args)

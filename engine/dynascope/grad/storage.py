@@ -107,15 +107,16 @@ class Memory:
             self.apart[id(view)] = view, geometry
             return
         geometry, parent = geometry_of(view), geometry_of(source)
-        is_new = (
-            geometry != parent
-            and geometry != cell.root
-            and geometry not in cell.recipes
-            and not self._descends(cell, parent, geometry)
-        )
+        is_new = self.is_new(cell, geometry, parent)
         self.tell_apart(is_new, is_new or self._late_roots(cell, geometry) == self._late_roots(cell, parent, recipe))
         if is_new:
             cell.recipes[geometry] = (parent, recipe)
+
+    def is_new(self, cell: Cell, geometry: Geometry, parent: Geometry) -> bool:
+        """Whether what is cut out of `parent` lies as nothing did before."""
+        if geometry == parent or geometry == cell.root or geometry in cell.recipes:
+            return False
+        return not self._descends(cell, parent, geometry)
 
     def settle(self, tensors: Sequence[Any]) -> None:
         """What these hold is what the forward pass leaves in them."""

@@ -18,7 +18,7 @@ import torch
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.shapes import is_dense, is_surely_dense
-from dynascope.grad.tape import PLAIN, Tape, Value, leaves
+from dynascope.grad.tape import PLAIN, Sizes, Tape, Value, leaves
 from dynascope.sizes import Size, evaluate, hints_of
 from dynascope.sizes.worlds import Worlds
 
@@ -58,6 +58,11 @@ class Trail:
             self.found.append(numbers)
             return data
         return self._read(data, self._rows(numbers), tape)
+
+    def note(self, numbers: Observation, *steps: tuple) -> None:
+        """The same where there are no others beside them; with what `step` says of the operator that they were for."""
+        self._note(numbers)
+        self.found += numbers, *steps
 
     def observe_layout(self, sizes: Sequence[int], strides: Sequence[int], tape: Tape) -> tuple[Any, Any]:
         """The same of a tensor's sizes and strides. In a world where a dimension has one element its stride says nothing, nor do those of a
@@ -122,7 +127,11 @@ class Trail:
     def step(self, target: Any, results: Any) -> None:
         """An operator that was recorded. Its results follow from its operands, by a rule for all sizes."""
         layouts = [leaf.layout for leaf in leaves(results) if isinstance(leaf, Value)]
-        self.found.append((target, *(extent for layout in layouts for extent in (*layout.sizes, *layout.strides))))
+        self.ran(target, [(layout.sizes, layout.strides) for layout in layouts])
+
+    def ran(self, target: Any, layouts: Sequence[tuple[Sizes, Sizes]]) -> None:
+        """The same, with the sizes and strides of the results."""
+        self.found.append((target, *(extent for sizes, strides in layouts for extent in (*sizes, *strides))))
 
     def holds_at(self, values: Mapping[str, Any], other: Trail) -> bool:
         """Whether a recording with these values did what this one says of all values."""

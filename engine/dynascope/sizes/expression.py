@@ -148,6 +148,17 @@ class Polynomial(Unique):
         return product
 
     @cached_property
+    def degree(self) -> int:
+        """How many atoms are multiplied in its first term."""
+        return sum(exponent for _, exponent in self.terms[0][0])
+
+    @cached_property
+    def order(self) -> tuple[int, int, str]:
+        """A key that sorts the larger first, as far as terms tell: higher degrees, then larger factors."""
+        _, coefficient = self.terms[0]
+        return (-self.degree if coefficient > 0 else self.degree), -coefficient, self._text
+
+    @cached_property
     def _text(self) -> str:
         return text(self)
 

@@ -143,10 +143,13 @@ class Size:
         return self._integers("-", _subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        if other.__class__ is int and self.expression.__class__ is Polynomial:
-            return self if other == 1 else self._exactly(self.expression.times(other), self.hint * other)
-        if other.__class__ is Size and self.expression.__class__ is other.expression.__class__ is Polynomial:
-            return self._exactly(exact.multiply(self.expression, other.expression), self.hint * other.hint)
+        expression = self.expression  # most of all arithmetic is this
+        if other.__class__ is int and expression.__class__ is Polynomial:
+            if other == 1:
+                return self
+            return Size(expression.times(other), self.hint * other, self.scope) if other else 0
+        if other.__class__ is Size and expression.__class__ is other.expression.__class__ is Polynomial:
+            return self._exactly(exact.multiply(expression, other.expression), self.hint * other.hint)
         return self._integers("*", exact.multiply, self, other)
 
     def __rmul__(self, other: Any) -> Any:

@@ -103,23 +103,23 @@ def blocks_of(count: Any, block: int) -> Any:
 
 
 def product(values: Iterable[Any]) -> Any:
-    total = 1
+    constant, varying = 1, None
     for value in values:
-        total = total * value
-    return total
+        if value.__class__ is not Size:
+            constant = constant * value
+        else:
+            varying = value if varying is None else varying * value
+    return constant if varying is None else varying * constant
 
 
 def order_of(value: Any) -> tuple[int, int, str]:
     """A key that sorts the larger first, as far as expressions tell: higher degrees, then larger factors."""
-    if value.__class__ is not Size:
-        return 0, -value, ""
-    degree, (_, coefficient) = degree_of(value), value.expression.terms[0]
-    return (-degree if coefficient > 0 else degree), -coefficient, str(value)
+    return value.expression.order if value.__class__ is Size else (0, -value, "")
 
 
 def degree_of(value: Any) -> int:
     """How many sizes are multiplied in its largest term: 0 of a constant, 1 of a length, 2 of an area."""
-    return sum(exponent for _, exponent in value.expression.terms[0][0]) if value.__class__ is Size else 0
+    return value.expression.degree if value.__class__ is Size else 0
 
 
 def nominal(value: Any) -> Any:
