@@ -43,6 +43,8 @@ class Kernel:
     share: str = ""
     """C++: the function `void share(void* const* p, long* items, double* work)` that says how much there is to do in a
     call, where that varies."""
+    given: tuple[int | float, ...] = ()
+    """C++: the numbers that this step passes behind the scalars, where one text serves steps of several sizes."""
 
 
 @dataclass(frozen=True, slots=True)

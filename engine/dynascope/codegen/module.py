@@ -7,10 +7,11 @@ runnable_of(module)    -> Runnable, which is all that running it takes
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from dynascope.codegen.cpp.emitter import emit_kernel, emit_scatter
+from dynascope.codegen.cpp.families import merged
 from dynascope.codegen.cpp.rows import scalar_kinds
 from dynascope.codegen.cpp.unit import units
 from dynascope.codegen.identity import Identity, identity
@@ -31,7 +32,10 @@ def emit(schedule: Schedule, target: Target = PORTABLE, empties_its_list: bool =
     taken: set[str] = set(schedule.buffers) | {schedule.program.name}
     made: dict[Hashable, tuple[Kernel, Identity]] = {}
     kernels = tuple(_kernel(step, schedule, target, taken, made) for step in schedule.steps)
-    own = [kernel for kernel, _ in made.values() if kernel.language == "cpp"]
+    served = merged(kernel for kernel, _ in made.values())
+    kernels = tuple(kernel and _served(kernel, served) for kernel in kernels)
+    texts = {kernel.name: kernel for kernel in (_served(kernel, served) for kernel, _ in made.values())}
+    own = [kernel for kernel in texts.values() if kernel.language == "cpp"]
     wrapper, wrapper_links, values = emit_wrapper(schedule, kernels, empties_its_list)
     return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values, empties_its_list, target)
 
@@ -60,6 +64,14 @@ def _called_again(kernel: Kernel, first: Identity, group: FusionGroup, own: Iden
         buffers=tuple(names[name] for name in kernel.buffers),
         scalars=tuple(names[name] for name in kernel.scalars),
     )
+
+
+def _served(kernel: Kernel, served: Mapping[str, tuple[Kernel, tuple[int | float, ...]]]) -> Kernel:
+    """The same step by the text that serves it, where that is another's."""
+    if kernel.name not in served:
+        return kernel
+    text, given = served[kernel.name]
+    return replace(kernel, name=text.name, text=text.text, links=text.links, share=text.share, given=given)
 
 
 def _new_kernel(step: Step, group: FusionGroup, schedule: Schedule, target: Target, taken: set[str]) -> Kernel:
@@ -107,5 +119,6 @@ def runnable_of(module: KernelModule) -> Runnable:
 def _cpp_launch(kernel: Kernel) -> CppLaunch:
     given = scalar_kinds(kernel.group)
     kinds = "t" * len(kernel.buffers) + "".join("f" if given[name] is float else "i" for name in kernel.scalars)
+    kinds += "".join("f" if isinstance(number, float) else "i" for number in kernel.given)
     items, work = (0, 0.0) if kernel.share else (int(kernel.items), float(kernel.work))
     return CppLaunch(kernel.name, kinds, items, work, kernel.group.checks_indices, kernel.share)

@@ -127,7 +127,7 @@ class _Wrapper:
         if isinstance(step, ScatterGroup) and not self._is_made_of(step.node.result.name, step.node.base):
             self._line(f"{step.node.result.name}.data.copy_({self._base_of(step)})")  # eager counts no write here
         group: FusionGroup = kernel.group
-        self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars))})", group.origins[-1])
+        self._line(f"{kernel.name}({', '.join((*kernel.buffers, *kernel.scalars, *map(repr, kernel.given)))})", group.origins[-1])
 
     def _base_of(self, step: ScatterGroup) -> str:
         """The memory that the base is a view of, seen as the result is laid out: the lowering has looked that it is so."""

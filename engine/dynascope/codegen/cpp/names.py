@@ -88,7 +88,7 @@ _KEYWORDS = frozenset(
     ]
 )
 _LOCALS = re.compile(
-    r"[rcv]\d+(_at|_end|_first|_last)?|kept_\w+|[pnNM]|error|block|stop|last|again|item|lanes|begin|end|tile|edge"
+    r"[rcv]\d+(_at|_end|_first|_last)?|kept_\w+|given\d+|[pnNM]|error|block|stop|last|again|item|lanes|begin|end|tile|edge"
 )
 """What the emitter itself names in a kernel."""
 

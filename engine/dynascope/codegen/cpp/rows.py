@@ -108,7 +108,7 @@ class RowEmitter(ValueWriter):
             self._all_rows(nest.outer)
             self._lane_loop(f"begin * {nest.lanes}", f"end * {nest.lanes}", clipped=True)
             return
-        counts = any(isinstance(symbol.extent, Size) for symbol in nest.outer[1:])
+        counts = len(nest.outer) > 1
         if counts:
             self._line("if (begin >= end) return;")
             self._lines_of(self._place(nest.outer, "begin", "long"))
