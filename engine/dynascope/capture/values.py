@@ -381,9 +381,10 @@ def is_kept_apart(cls: type, name: str) -> bool:
 
 class SetValue(MutableValue):
     """`recipe` says how it came to be, if that is known: of a set of Python's made alike the order can be asked. `done` are the changes
-    of one from outside, which are made to it in the end; None where what one was given is not known."""
+    of one from outside, which are made to it in the end; None where what one was given is not known. `is_by_position` where items from
+    outside are read where they lie in it, so that their order is that of this set."""
 
-    __slots__ = ("cls", "done", "items", "recipe")
+    __slots__ = ("cls", "done", "is_by_position", "items", "recipe")
 
     def __init__(
         self,
@@ -396,6 +397,7 @@ class SetValue(MutableValue):
         super().__init__(source, object)
         self.items, self.cls, self.recipe = items, cls, recipe
         self.done: tuple[Change, ...] | None = ()
+        self.is_by_position = False
 
     def told_order(self) -> list[Any] | None:
         """The keys in the order in which Python gives them, where that is known."""

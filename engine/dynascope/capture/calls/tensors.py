@@ -237,12 +237,15 @@ def on_processor(machine: Machine, tensor: Value) -> Value:
 
 
 def dtype_of_named_class(machine: Machine, arguments: list[Value], keywords: dict) -> torch.dtype | None:
-    """Of `x.type("torch.DoubleTensor")`, where the tensor lies on a processor already."""
-    asked = machine.realize(arguments[1]) if len(arguments) == 2 and not keywords else None
-    if not isinstance(asked, ConstantValue) or type(asked.value) is not str or arguments[0].device.type != "cpu":
+    """Of `x.type("torch.DoubleTensor")` and `x.type(torch.DoubleTensor)`, where the tensor lies on a processor already."""
+    given = [*arguments[1:], *(value for name, value in keywords.items() if name == "dtype")]
+    asked = machine.realize(given[0]) if len(given) == 1 and keywords.keys() <= {"dtype", "non_blocking"} else None
+    if not isinstance(asked, ConstantValue) or arguments[0].device.type != "cpu":
         return None
-    dtype = getattr(getattr(torch, asked.value.removeprefix("torch."), None), "dtype", None)
-    return dtype if isinstance(dtype, torch.dtype) and not dtype.is_complex else None
+    named = getattr(torch, asked.value.removeprefix("torch."), None) if type(asked.value) is str else asked.value
+    if type(named) is not type(torch.FloatTensor) or named.is_cuda or named.is_sparse:
+        return None
+    return None if named.dtype.is_complex else named.dtype
 
 
 def as_number(machine: Machine, name: str, value: Value) -> Value | None:
