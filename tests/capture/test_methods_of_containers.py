@@ -101,7 +101,9 @@ def asked_of_views(x):
     return x, [rows.keys().__contains__(key) for key in "ac"], [rows.items().__contains__(("b", value)) for value in (1, 2)]
 
 
-PROGRAMS = [popped, changed, by_their_names, asked_of_views, queues, keys_by_their_fields, facts_of_a_tensor, of_a_legacy_class, made_of_numbers]
+PROGRAMS = [
+    popped, changed, by_their_names, asked_of_views, queues, keys_by_their_fields, facts_of_a_tensor, of_a_legacy_class, made_of_numbers
+]  # fmt: skip
 
 
 def shown(value):

@@ -168,7 +168,8 @@ def test_tensors_and_modules_are_found_where_they_are():
     forward = dynascope.compile(module.forward, fullgraph=True, backend="eager")
     through = dynascope.compile(module.gone_through, fullgraph=True, backend="eager")
     assert in_order(forward(x)[:1], [X])[0] == in_order(module(x)[:1], [X])[0] and forward(x)[1:] == module(x)[1:] == (2, True)
-    for kept in (module.kept, set(module.layers[1].parameters()), {module.layers[0].weight, module.layers[1].bias}, {module.layers[1].weight}):
+    first, second = module.layers
+    for kept in (module.kept, set(second.parameters()), {first.weight, second.bias}, {second.weight}):
         module.kept = kept
         assert torch.equal(forward(x)[0], module(x)[0]) and forward(x)[1] == len(kept)
         for ours, theirs in zip(through(x), module.gone_through(x), strict=True):
