@@ -279,6 +279,15 @@ def now_held(machine: Machine, value: Value) -> Value:
     return held
 
 
+def note_warning(machine: Machine, warning: warnings.WarningMessage) -> None:
+    """Said when the graph is made. Where warnings are errors the program's own call raises it."""
+    own_warnings.check_nothing_said(machine)
+    if torch_warnings.raises_errors() or own_warnings.are_looked_at(machine):
+        raise Break(TorchCallFails(machine.expression(), str(warning.message).split("\n")[0]))
+    machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))
+    machine.journal.append(machine.warnings, (warning, machine.user_stack()))
+
+
 class Operation:
     """One call of torch, on its way to being a node."""
 
@@ -568,16 +577,8 @@ class Operation:
         result = with_undefined(self.name, arguments, keywords, result)
         is_followed = isinstance(self.target, HOLDS_GRAPH)  # what its passes warn of was noted there
         for warning in () if is_followed else given:
-            self.note_warning(warning)
+            note_warning(self.machine, warning)
         return result
-
-    def note_warning(self, warning: warnings.WarningMessage) -> None:
-        """Said when the graph is made. Where warnings are errors the program's own call raises it."""
-        own_warnings.check_nothing_said(self.machine)
-        if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
-            raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
-        self.machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))
-        self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
     def device_type_of(self, example: torch.Tensor) -> str:
         """Where the tensor lives that a meta tensor stands for; those made on the way live with the result."""
