@@ -365,10 +365,11 @@ class InstanceDictionaryValue(DictValue):
     @property
     def items(self) -> dict[Any, tuple[Value, Value]]:
         held = dict(self.before.items) if self.before is not None else {}
+        moved = self.owner.moved if isinstance(self.owner, InstanceValue) else ()
         for name, item in self.owner.attributes.items():
-            if item is DELETED:
+            if item is DELETED or name in moved:
                 held.pop(name, None)
-            elif not is_kept_apart(self.owner.python_type, name):
+            if item is not DELETED and not is_kept_apart(self.owner.python_type, name):
                 held[name] = (ConstantValue(name), item)
         return held
 
@@ -665,17 +666,19 @@ class DescriptorValue(Value):
 class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 
-    For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args;
+    For objects from outside, names missing in `attributes` are read from `object`, and those in `moved` were deleted there before they
+    were written, so that they come last. `arguments` are an exception's args;
     `contents` is what an instance of a subclass of dict, list or tuple holds as one (see `protocols.contents`), `tensor` the plain
     tensor that one of a subclass of Tensor is.
     """
 
-    __slots__ = ("arguments", "attributes", "cls", "contents", "tensor")
+    __slots__ = ("arguments", "attributes", "cls", "contents", "moved", "tensor")
 
     def __init__(self, cls: type, source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
         self.cls = cls
         self.attributes: dict[str, Value] = {}
+        self.moved: frozenset[str] = frozenset()
         self.arguments: tuple[Value, ...] = ()
         self.contents: DictValue | ListValue | TupleValue | None = None
         self.tensor: TensorValue | None = None
