@@ -200,3 +200,10 @@ def test_a_large_set_of_objects_is_left_to_python():
     held = set(things)
     with dynascope.expected("foreign-value"):
         assert dynascope.compile(lambda x: x * (things[3] in held), backend="eager")(X).tolist() == [1, 1]
+
+
+def test_a_set_of_what_cannot_be_looked_at_is_handed_on():
+    held = {torch.eye(2).to_sparse()}
+    compiled = dynascope.compile(lambda x: (x * (2 if held is not None else 3), held), backend="eager", fullgraph=True)
+    result, same = compiled(X)
+    assert result.tolist() == [2, 2] and same is held

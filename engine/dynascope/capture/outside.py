@@ -409,25 +409,24 @@ class Outside:
 
     def _set_by_identity(self, object: set | frozenset, source: Source) -> Value:
         """Of a set with tensors, modules or instances in it: things from outside, each found where it lies. A large one is Python's,
-        because finding the last takes as long as there are others."""
+        because finding the last takes as long as there are others, and so is one with what cannot be looked at."""
         if len(object) > MOST_BY_POSITION:
-            return self._instance(object, source)
-        try:
-            keys = {at: self._key(key) for at, key in enumerate(object) if not _is_found_by_identity(key)}
-        except Break:
             return self._instance(object, source)
         self.guard_type(object, source)
         self.machine.guards.add(source, LengthIs(len(object)))
         value = SetValue({}, type(object), source, object)
         value.is_by_position = True
-        for at, key in enumerate(object):
-            if at in keys:
-                hashed, known = keys[at]
-                self.machine.guards.add(KeySource(source, at), Equals(key))
-            else:
-                known = self.realize(key, KeySource(source, at))
-                hashed = hash_key(self.machine, known)
-            value.items[hashed] = known
+        try:
+            for at, key in enumerate(object):
+                if _is_found_by_identity(key):
+                    known = self.realize(key, KeySource(source, at))
+                    hashed = hash_key(self.machine, known)
+                else:
+                    hashed, known = self._key(key)
+                    self.machine.guards.add(KeySource(source, at), Equals(key))
+                value.items[hashed] = known
+        except Break:
+            return self._instance(object, source)
         return self.remember(object, value)
 
     def _function(self, object: types.FunctionType, source: Source) -> Value:
