@@ -96,3 +96,16 @@ def test_a_call_with_other_arguments_is_refused_by_torch(given):
     compiled = compile(lambda x: torch.ctc_loss(x, *given), backend="eager")
     with pytest.raises(TypeError, match="invalid combination of arguments"):
         compiled(torch.ones(2))
+
+
+def test_what_each_loss_is_given_is_kept_for_its_gradient():
+    layer, ends = nn.Linear(5, 5), torch.tensor([4, 2, 3])
+
+    def program(x):
+        loss = 0
+        for _ in range(3):
+            loss = loss + F.ctc_loss(-torch.relu(layer(x + loss)), TARGETS, LENGTHS, ends)
+        return loss
+
+    gradients = [torch.autograd.grad(function(X), layer.parameters()) for function in (program, compile(program))]
+    torch.testing.assert_close(*gradients)

@@ -92,6 +92,17 @@ def test_as_in_python(kind):
     assert different == {}
 
 
+@pytest.mark.parametrize("kind", TENSORS)
+def test_what_is_no_number_equals_no_tensor(kind):
+    def program(x, size):
+        others = [None, "a", b"", int, [1], (1, 2), size, {"a": x}, {1}, frozenset({1}), torch.float32, torch.device("cpu"), program]
+        return [x == each for each in others], [each != x for each in others], x in [None, "a", x], x == None or x + 1  # noqa: E711
+
+    x = TENSORS[kind]()
+    compiled = dynascope.compile(program, backend="eager", fullgraph=True)
+    assert plain(compiled(x, x.shape)) == plain(program(x, x.shape))
+
+
 @pytest.mark.parametrize("start", ["", b"", 3])
 @pytest.mark.parametrize("items", [[], [1], ["a"]])
 def test_a_sum_of_strings_is_refused_before_it_is_begun(items, start):

@@ -18,7 +18,7 @@ def state():
 def step(journal, held, choose):
     """One change of each kind that a journal knows, or of the program's own."""
     value = choose.randrange(100)
-    match choose.randrange(5):
+    match choose.randrange(6):
         case 0:
             journal.set(held, "number", value)
         case 1:
@@ -30,6 +30,8 @@ def step(journal, held, choose):
         case 4:
             held.number += value
             journal.record(lambda: setattr(held, "number", held.number - value))
+        case 5 if held.table:
+            journal.pop_item(held.table, choose.choice([*held.table]))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -43,7 +45,7 @@ def test_a_rollback_leaves_what_was_there_at_its_mark(seed):
             del marks[choose.randrange(len(marks)) + 1 :]
             mark, was = marks.pop()
             journal.rollback(mark)
-            assert held == was
+            assert held == was and [*held.table] == [*was.table]
         else:
             step(journal, held, choose)
     journal.rollback(0)
@@ -61,4 +63,4 @@ def test_what_is_forgotten_stays():
 
 def test_every_kind_of_change_is_tried_here():
     changes = {name for name, _ in inspect.getmembers(Journal, inspect.isfunction) if not name.startswith("_")}
-    assert changes == {"mark", "rollback", "forget", "record", "set", "set_item", "append"}
+    assert changes == {"mark", "rollback", "forget", "record", "set", "set_item", "pop_item", "append"}

@@ -87,6 +87,11 @@ def facts_of_a_tensor(x):
     return same, x.to_dense(torch.float64), facts, list(reversed(x)), x.type("torch.DoubleTensor")
 
 
+def of_a_legacy_class(x):
+    same = x.type(torch.FloatTensor) is x
+    return same, (x > 0).type(torch.FloatTensor), x.type(dtype=torch.LongTensor, non_blocking=True), x.t().type(torch.DoubleTensor)
+
+
 def made_of_numbers(x):
     return torch.fft.fftfreq(5, 0.5) + x[0, 1], torch.fft.rfftfreq(4), x.numpy(force=True).shape
 
@@ -96,7 +101,9 @@ def asked_of_views(x):
     return x, [rows.keys().__contains__(key) for key in "ac"], [rows.items().__contains__(("b", value)) for value in (1, 2)]
 
 
-PROGRAMS = [popped, changed, by_their_names, asked_of_views, queues, keys_by_their_fields, facts_of_a_tensor, made_of_numbers]
+PROGRAMS = [
+    popped, changed, by_their_names, asked_of_views, queues, keys_by_their_fields, facts_of_a_tensor, of_a_legacy_class, made_of_numbers
+]  # fmt: skip
 
 
 def shown(value):

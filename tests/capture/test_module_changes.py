@@ -442,3 +442,49 @@ def test_state_dictionaries(program):
     for _ in range(2):
         assert repr(call(target, policy, x)) == repr(program(same, other, x))
         assert repr(target.state_dict()) == repr(same.state_dict())
+
+
+class Latents(torch.nn.Module):
+    """As extractors clear what a hook has left."""
+
+    def __init__(self):
+        super().__init__()
+        self.latents, self.last = None, 1
+
+    def forward(self, x):
+        del self.latents
+        self.extra = 5
+        self.latents = x * 2
+        self.latents = self.latents + 1
+        del self.last
+        names = list(vars(self))[-2:]
+        self.last = self.latents
+        del self.last
+        had = hasattr(self, "last")
+        self.last = 2
+        return self.latents * x, names, had, list(self.__dict__.items())[-1]
+
+
+def test_an_attribute_that_was_deleted_and_is_set_again_comes_last():
+    ours, theirs, x = Latents(), Latents(), torch.ones(2)
+    compiled = dynascope.compile(ours, fullgraph=True, backend="eager")
+    for _ in range(2):
+        found, expected = compiled(x), theirs(x)
+        assert torch.equal(found[0], expected[0]) and found[1:] == expected[1:] and list(vars(ours)) == list(vars(theirs))
+        assert ours.last == theirs.last == 2 and torch.equal(ours.latents, theirs.latents)
+
+
+def test_where_it_breaks_between_the_two():
+    def program(module, x):
+        del module.latents
+        module.latents = x + 1
+        print(end="")
+        del module.latents
+        module.latents = module.last * x
+        return x
+
+    ours, theirs, x = Latents(), Latents(), torch.ones(2)
+    program(theirs, x)
+    with dynascope.expected("print-call"):
+        dynascope.compile(program, backend="eager")(ours, x)
+    assert list(vars(ours)) == list(vars(theirs)) and torch.equal(ours.latents, theirs.latents)

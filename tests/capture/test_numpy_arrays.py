@@ -1,6 +1,7 @@
 """NumPy inside what is compiled: NumPy's results, types and layouts, by torch's operations where they can be."""
 
 import itertools
+import math
 
 import dynascope
 import numpy as np
@@ -60,6 +61,9 @@ PROGRAMS = {
     "backwards": lambda x, a: (np.flip(a), np.flip(a, 1) * 2, np.flip(a, axis=0)[1:], np.flip(a).copy(), np.flip(x.numpy()[0]) + 1),
     "repeated": lambda x, a: (a.repeat(2), np.repeat(a, 3, axis=1), np.repeat(x.numpy(), 2, 0)),
     "clipped": lambda x, a: (a.clip(max=1.5), np.clip(a, a_min=1, a_max=None), np.clip(a[0, 1], 0, 0.1)),
+    "of rows of numbers": lambda x, a: (np.max([x.shape, (2, 9)], 0), np.cumsum([1, 2, 3]) * a[:, 0], np.mean([[1, 2], [3, 4]], axis=1)),
+    "sizes of rows": lambda x, a: x.new_zeros((2, *[int(n) for n in np.max([x.shape, (2, 9)], axis=0)])),
+    "numbers of mathematics": lambda x, a: (x * math.sqrt(a[0, 1]), math.log(a.max()), math.pow(a[0, 0], 2), math.gcd(np.arange(7)[6], 4)),
     "functions": lambda x, a: (np.sqrt(a), np.exp(a), np.log(a), np.tanh(a), np.arctan2(a, 2), np.maximum(a, 1), np.hypot(a, a)),
 }  # fmt: skip
 

@@ -151,3 +151,19 @@ def test_many_lengths():
     for length in (5, 6, 7, 9):
         x = torch.randn(length, 2, 3)
         torch.testing.assert_close(mine(x), function(x))
+
+
+@pytest.mark.parametrize("make", [nn.LSTM, nn.GRU, nn.RNN])
+def test_what_a_step_is_given_is_kept_for_its_gradient(make):
+    """Nobody else reads it when the next step's input is made, which would fit into its memory."""
+    torch.manual_seed(0)
+    layer, before, x = make(8, 8), nn.Linear(8, 8), torch.randn(3, 8)
+
+    def function(x):
+        first, hidden = layer(torch.relu(before(x)).unsqueeze(0))
+        second, _ = layer(torch.relu(before(x + 1)).unsqueeze(0), hidden)
+        return (first.square() + second.square()).sum()
+
+    parameters = [*before.parameters(), *layer.parameters()]
+    found = [torch.autograd.grad(each(x), parameters) for each in (function, dynascope.compile(function))]
+    torch.testing.assert_close(*found)

@@ -141,3 +141,69 @@ def test_a_number_that_varies_is_asked_of_few_keys(held):
     finally:
         use(before)
     assert len(recorder.report().graphs) <= 5
+
+
+class Counted:
+    def __init__(self, number):
+        self.number = number
+
+
+class Partly(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])
+        self.kept, self.slow = set(self.layers[0].parameters()), frozenset({self.layers[1], "name"})
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x) * (2 if layer in self.slow else 3)
+        return x + sum(p.sum() for p in self.parameters() if p in self.kept), len(self.kept), "name" in self.slow
+
+    def gone_through(self, x):
+        return [p * x for p in self.kept], [x * len(self.kept - {self.layers[0].weight})]
+
+
+def test_tensors_and_modules_are_found_where_they_are():
+    module, x = Partly(), torch.ones(2)
+    forward = dynascope.compile(module.forward, fullgraph=True, backend="eager")
+    through = dynascope.compile(module.gone_through, fullgraph=True, backend="eager")
+    assert in_order(forward(x)[:1], [X])[0] == in_order(module(x)[:1], [X])[0] and forward(x)[1:] == module(x)[1:] == (2, True)
+    first, second = module.layers
+    for kept in (module.kept, set(second.parameters()), {first.weight, second.bias}, {second.weight}):
+        module.kept = kept
+        assert torch.equal(forward(x)[0], module(x)[0]) and forward(x)[1] == len(kept)
+        for ours, theirs in zip(through(x), module.gone_through(x), strict=True):
+            assert [each.tolist() for each in ours] == [each.tolist() for each in theirs]
+
+
+def test_objects_are_added_to_a_set_one_at_a_time():
+    def program(seen, thing, x):
+        is_new = thing not in seen
+        seen.add(thing)
+        return x * (2 if is_new else 3) * len(seen), [each.number for each in seen]
+
+    def twice(seen, thing, x):
+        seen.add(thing)
+        seen.discard(one)
+        return x * len(seen)
+
+    one, two, three = Counted(1), Counted(2), Counted(3)
+    compiled, seen, theirs = dynascope.compile(program, backend="eager"), {one}, {one}
+    with dynascope.expected("foreign-value"):  # where the second one comes to lie
+        for thing in (one, two, two, three):
+            assert in_order(compiled(seen, thing, X)[:1], [X]) == in_order(program(theirs, thing, X)[:1], [X]) and seen == theirs
+        assert dynascope.compile(twice, backend="eager")(seen, three, X).tolist() == [2, 2] and seen == {two, three}
+
+
+def test_a_large_set_of_objects_is_left_to_python():
+    things = [Counted(at) for at in range(70)]
+    held = set(things)
+    with dynascope.expected("foreign-value"):
+        assert dynascope.compile(lambda x: x * (things[3] in held), backend="eager")(X).tolist() == [1, 1]
+
+
+def test_a_set_of_what_cannot_be_looked_at_is_handed_on():
+    held = {torch.eye(2).to_sparse()}
+    compiled = dynascope.compile(lambda x: (x * (2 if held is not None else 3), held), backend="eager", fullgraph=True)
+    result, same = compiled(X)
+    assert result.tolist() == [2, 2] and same is held

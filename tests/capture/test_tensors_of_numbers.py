@@ -156,3 +156,11 @@ def test_old_constructors_of_a_tensor_of_another_type_are_refused():
     compiled = dynascope.compile(lambda x: torch.LongTensor(x), backend="eager")
     with dynascope.expected("foreign-call"), pytest.raises(TypeError, match="dtype=long int"):
         compiled(torch.ones(2))
+
+
+@pytest.mark.parametrize("made", [torch.Tensor, torch.HalfTensor, torch.LongTensor, torch.BoolTensor])
+def test_old_constructors_of_truths(made):
+    def program(x):
+        return made([True]), made([[False], [x.dim()]]), x + 1
+
+    torch.testing.assert_close(dynascope.compile(program, backend="eager", fullgraph=True)(torch.ones(2)), program(torch.ones(2)))

@@ -112,3 +112,32 @@ def test_cells_of_recurrent_layers(sizes) -> None:
     cell = torch.nn.GRUCell(*sizes)
     x, h = torch.randn(3, sizes[0]), torch.randn(3, sizes[1])
     torch.testing.assert_close(dynascope.compile(cell)(x, h), cell(x, h), rtol=1e-4, atol=1e-5)
+
+
+KEPT: list[torch.Tensor] = []
+
+
+@torch.library.custom_op("tests_overwriting::noted", mutates_args=())
+def noted(x: torch.Tensor) -> torch.Tensor:
+    KEPT.append(x)
+    return x.sum()
+
+
+@noted.register_fake
+def _(x):
+    return x.new_empty(())
+
+
+def test_an_operator_of_the_programs_may_keep_what_it_is_given():
+    def program(x):
+        for _ in range(4):
+            x = x + noted(torch.relu(x)) / 1000
+        return x
+
+    x = torch.randn(24, 16)
+    KEPT.clear()
+    expected = program(x)
+    theirs = [*KEPT]
+    KEPT.clear()
+    torch.testing.assert_close(dynascope.compile(program)(x), expected)
+    torch.testing.assert_close(KEPT, theirs)

@@ -289,13 +289,19 @@ def refill_set(target: set, items: tuple) -> None:
 def write_instance(rebuilder: Rebuilder, value: InstanceValue) -> None:
     builder = rebuilder.builder
     for name, item in value.attributes.items():
-        builder.load_function(object.__delattr__ if item is DELETED else object.__setattr__)
-        rebuilder.load(value)
-        builder.load_constant(name)
+        if item is DELETED or name in value.moved:
+            builder.load_function(object.__delattr__)
+            rebuilder.load(value)
+            builder.load_constant(name)
+            builder.call(2)
+            builder.pop()
         if item is not DELETED:
+            builder.load_function(object.__setattr__)
+            rebuilder.load(value)
+            builder.load_constant(name)
             rebuilder.load(item)
-        builder.call(2 if item is DELETED else 3)
-        builder.pop()
+            builder.call(3)
+            builder.pop()
 
 
 def write_gradient(rebuilder: Rebuilder, value: GradientValue) -> None:

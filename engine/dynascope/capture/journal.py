@@ -50,6 +50,12 @@ class Journal:
             self._undo.append(lambda: mapping.__setitem__(key, old))
         mapping[key] = value
 
+    def pop_item(self, mapping: dict, key: Any) -> None:
+        """Taken back, the item stands where it stood."""
+        old = dict(mapping)
+        self._undo.append(lambda: (mapping.clear(), mapping.update(old)))
+        del mapping[key]
+
     def append(self, items: list, item: Any) -> None:
         self._undo.append(items.pop)
         items.append(item)

@@ -399,13 +399,35 @@ class Outside:
 
     def _set(self, object: set | frozenset, source: Source) -> Value:
         if any(map(_is_found_by_identity, object)):
-            return self._instance(object, source)
+            return self._set_by_identity(object, source)
         try:
             items = dict(map(self._key, object))
         except Break:
             return self._instance(object, source)
         self.machine.guards.add(source, Equals(frozenset(object) if type(object) is frozenset else set(object)))
         return self.remember(object, SetValue(items, type(object), source, object))
+
+    def _set_by_identity(self, object: set | frozenset, source: Source) -> Value:
+        """Of a set with tensors, modules or instances in it: things from outside, each found where it lies. A large one is Python's,
+        because finding the last takes as long as there are others, and so is one with what cannot be looked at."""
+        if len(object) > MOST_BY_POSITION:
+            return self._instance(object, source)
+        self.guard_type(object, source)
+        self.machine.guards.add(source, LengthIs(len(object)))
+        value = SetValue({}, type(object), source, object)
+        value.is_by_position = True
+        try:
+            for at, key in enumerate(object):
+                if _is_found_by_identity(key):
+                    known = self.realize(key, KeySource(source, at))
+                    hashed = hash_key(self.machine, known)
+                else:
+                    hashed, known = self._key(key)
+                    self.machine.guards.add(KeySource(source, at), Equals(key))
+                value.items[hashed] = known
+        except Break:
+            return self._instance(object, source)
+        return self.remember(object, value)
 
     def _function(self, object: types.FunctionType, source: Source) -> Value:
         return self._identity(object, source) if is_torch_operation(object) else self.function(object, source)
@@ -667,6 +689,8 @@ def _is_bound_in_c(object: Any) -> bool:
 
 
 ORDERED_KEYS = type(collections.OrderedDict().keys())
+MOST_BY_POSITION = 64
+"""Items of a set that are read one by one."""
 CONTAINERS = (list, dict, set, collections.OrderedDict, collections.defaultdict)
 GENERAL_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (lambda object: issubclass(type(object), torch.Tensor), Outside._tensor),

@@ -29,6 +29,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     alignment_losses,
     autocast,
     autograd_functions,
+    byte_masks,
     callables,
     caught_warnings,
     checkpointing,

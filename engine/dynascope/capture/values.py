@@ -365,10 +365,11 @@ class InstanceDictionaryValue(DictValue):
     @property
     def items(self) -> dict[Any, tuple[Value, Value]]:
         held = dict(self.before.items) if self.before is not None else {}
+        moved = self.owner.moved if isinstance(self.owner, InstanceValue) else ()
         for name, item in self.owner.attributes.items():
-            if item is DELETED:
+            if item is DELETED or name in moved:
                 held.pop(name, None)
-            elif not is_kept_apart(self.owner.python_type, name):
+            if item is not DELETED and not is_kept_apart(self.owner.python_type, name):
                 held[name] = (ConstantValue(name), item)
         return held
 
@@ -381,9 +382,10 @@ def is_kept_apart(cls: type, name: str) -> bool:
 
 class SetValue(MutableValue):
     """`recipe` says how it came to be, if that is known: of a set of Python's made alike the order can be asked. `done` are the changes
-    of one from outside, which are made to it in the end; None where what one was given is not known."""
+    of one from outside, which are made to it in the end; None where what one was given is not known. `is_by_position` where items from
+    outside are read where they lie in it, so that their order is that of this set."""
 
-    __slots__ = ("cls", "done", "items", "recipe")
+    __slots__ = ("cls", "done", "is_by_position", "items", "recipe")
 
     def __init__(
         self,
@@ -396,6 +398,7 @@ class SetValue(MutableValue):
         super().__init__(source, object)
         self.items, self.cls, self.recipe = items, cls, recipe
         self.done: tuple[Change, ...] | None = ()
+        self.is_by_position = False
 
     def told_order(self) -> list[Any] | None:
         """The keys in the order in which Python gives them, where that is known."""
@@ -663,17 +666,19 @@ class DescriptorValue(Value):
 class InstanceValue(MutableValue):
     """An object with a `__dict__` or slots. `attributes` holds what the program wrote (DELETED where it deleted).
 
-    For objects from outside, names missing in `attributes` are read from `object`. `arguments` are an exception's args;
+    For objects from outside, names missing in `attributes` are read from `object`, and those in `moved` were deleted there before they
+    were written, so that they come last. `arguments` are an exception's args;
     `contents` is what an instance of a subclass of dict, list or tuple holds as one (see `protocols.contents`), `tensor` the plain
     tensor that one of a subclass of Tensor is.
     """
 
-    __slots__ = ("arguments", "attributes", "cls", "contents", "tensor")
+    __slots__ = ("arguments", "attributes", "cls", "contents", "moved", "tensor")
 
     def __init__(self, cls: type, source: Source | None = None, object: Any = None) -> None:
         super().__init__(source, object)
         self.cls = cls
         self.attributes: dict[str, Value] = {}
+        self.moved: frozenset[str] = frozenset()
         self.arguments: tuple[Value, ...] = ()
         self.contents: DictValue | ListValue | TupleValue | None = None
         self.tensor: TensorValue | None = None

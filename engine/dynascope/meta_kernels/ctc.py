@@ -18,7 +18,7 @@ import torch
 LIBRARY = torch.library.Library("dynascope", "FRAGMENT")
 LIBRARY.define(
     "ctc_loss(Tensor log_probs, Tensor targets, Tensor[] lengths, int[] numbers, int blank, int reduction, bool zero_infinity,"
-    " bool needed) -> (Tensor, Tensor)"
+    " bool needed) -> (Tensor loss, Tensor history)"
 )
 LIBRARY.define("ctc_loss_backward(Tensor history, Tensor log_probs, Tensor tangent) -> Tensor")
 NONE = 0

@@ -20,7 +20,8 @@ LAYERS = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 LIBRARY = torch.library.Library("dynascope", "FRAGMENT")
 LIBRARY.define(
     "recurrent(str name, Tensor input, Tensor? batch_sizes, Tensor[] hidden, Tensor[] weights, bool has_biases, int layers,"
-    " float dropout, bool train, bool bidirectional, bool batch_first, bool[] needed) -> (Tensor, Tensor, Tensor, Tensor)",
+    " float dropout, bool train, bool bidirectional, bool batch_first, bool[] needed)"
+    " -> (Tensor output, Tensor hidden, Tensor cell, Tensor history)",
     tags=(torch.Tag.nondeterministic_seeded,),
 )
 LIBRARY.define("recurrent_backward(Tensor history, Tensor[] operands, Tensor?[] tangents, bool[] needed) -> Tensor[]")

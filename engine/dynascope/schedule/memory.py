@@ -6,6 +6,8 @@ buffer of the same layout where that costs nothing: the buffer has just died, or
 
 from __future__ import annotations
 
+from typing import Any
+
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram
 from dynascope.schedule.collectives import is_collective
 from dynascope.schedule.groups import Allocation, Border, FusionGroup, ScatterGroup, Schedule, Step
@@ -153,7 +155,17 @@ def may_return_view(step: ExternCall) -> bool:
         or is_collective(step.operator)
         or schema.name in UNDECLARED_VIEWS
         or any(returned.alias_info is not None for returned in schema.returns)
+        or may_keep_operands(schema)
     )
+
+
+COMPUTE_ONLY = ("aten", "prims", "dynascope")
+
+
+def may_keep_operands(schema: Any) -> bool:
+    """Whether operands are read after the call has returned, through what it keeps beside its results: operators of the program's may, and
+    a `history` of ours holds what autograd recorded (`meta_kernels.recurrent`)."""
+    return schema.name.partition("::")[0] not in COMPUTE_ONLY or any(returned.name == "history" for returned in schema.returns)
 
 
 def _shape_class(buffer: Buffer) -> tuple:

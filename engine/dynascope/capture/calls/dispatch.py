@@ -450,6 +450,8 @@ def fold(machine: Machine, thing: Any, arguments: Arguments, keywords: Keywords)
         return varying
     if is_asked_by_mathematics(machine, thing, arguments):
         raise Break(foreign(machine, thing))
+    if (numbers := numbers_of_numpy(machine, thing, arguments)) is not None:
+        return call(machine, ConstantValue(thing), numbers, keywords)
     known, named = constants_of(machine, arguments, keywords)
     for value in (*known, *named.values()):
         if type(value) is NotConstant:
@@ -475,6 +477,23 @@ def is_asked_by_mathematics(machine: Machine, thing: Any, arguments: Arguments) 
     return is_mathematics and any(has_own_method(machine.realize(each), *names) for each in arguments)
 
 
+def numbers_of_numpy(machine: Machine, thing: Any, arguments: Arguments) -> list[Value] | None:
+    """`math.sqrt(a[0])` of an array: what `math` takes a number of NumPy's for. Of whole numbers `floor` and its like look at the fraction
+    that a float rounds off. None where no argument is such a number."""
+    values = [machine.realize(each) for each in arguments]
+    if getattr(thing, "__module__", None) != "math" or not any(isinstance(each, ArrayValue) and each.is_number for each in values):
+        return None
+    numbers: list[Value] = []
+    for each in values:
+        if isinstance(each, ArrayValue):
+            is_whole = not each.tensor.example.is_floating_point()
+            if not each.is_number or (is_whole and thing in (math.floor, math.ceil, math.trunc)):
+                raise Break(foreign(machine, thing))
+            each = machine.realize(machine.call_now(ConstantValue(int if is_whole else float), [each]))
+        numbers.append(each)
+    return numbers
+
+
 SCANNER = type(re.compile("").scanner(""))
 
 
@@ -495,6 +514,8 @@ def by_numpy(machine: Machine, function: Any, arguments: Arguments, keywords: Ke
     except Exception as error:
         raise machine.throw(type(error), *error.args) from None
     if result is None:
+        if (array := numpy_calls.of_known_numbers(machine, function, arguments, keywords)) is not None:
+            return array
         raise Break(foreign(machine, function))
     return ConstantValue(result)
 

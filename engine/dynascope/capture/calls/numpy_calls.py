@@ -95,8 +95,15 @@ def first_array(machine: Machine, arguments: Arguments) -> ArrayValue:
 def of_known(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
     """What NumPy makes of arrays whose elements are the same at each call (`known_tensors`), in memory of its own; None where
     they are not, or where it cannot be part of a graph."""
-    if function not in OF_KNOWN:
-        return None
+    return computed(machine, function, arguments, keywords) if function in OF_KNOWN else None
+
+
+def of_known_numbers(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
+    """What NumPy makes of rows of numbers (`np.max([t.shape for t in tensors], 0)`), as `of_known`."""
+    return computed(machine, function, arguments, keywords) if function in OF_KNOWN or function in OF_NUMBERS else None
+
+
+def computed(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
     given = [known_operand(machine, each) for each in arguments]
     named = {name: known_operand(machine, each) for name, each in keywords.items()}
     if any(each is None for each in (*given, *named.values())):
@@ -564,6 +571,8 @@ WRITTEN = (
 OF_SHAPES: tuple[Any, ...] = ()
 OF_KNOWN: frozenset[Any] = frozenset()
 """Functions that only compute, in memory of their own: NumPy is asked them where elements are known."""
+OF_NUMBERS: frozenset[Any] = frozenset()
+"""What is computed of arrays by a row below, and of rows of numbers by NumPy."""
 ROWS: dict[Any, Row] = {}
 
 if IS_THERE:
@@ -608,6 +617,7 @@ if IS_THERE:
         digitize triu tril diag trace kron flatnonzero copy isin
     """.split()  # noqa: SIM905
     OF_KNOWN = frozenset(getattr(numpy, name) for name in _COMPUTED if hasattr(numpy, name))
+    OF_NUMBERS = frozenset(getattr(numpy, name) for name in (*_BY_NAME, "amax", "amin") if hasattr(numpy, name))
     OF_KNOWN |= {getattr(numpy.ndarray, name) for name in ("argsort", "repeat", "searchsorted", "trace")}
     ROWS |= {numpy.around: rounded}
 

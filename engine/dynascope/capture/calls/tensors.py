@@ -237,12 +237,15 @@ def on_processor(machine: Machine, tensor: Value) -> Value:
 
 
 def dtype_of_named_class(machine: Machine, arguments: list[Value], keywords: dict) -> torch.dtype | None:
-    """Of `x.type("torch.DoubleTensor")`, where the tensor lies on a processor already."""
-    asked = machine.realize(arguments[1]) if len(arguments) == 2 and not keywords else None
-    if not isinstance(asked, ConstantValue) or type(asked.value) is not str or arguments[0].device.type != "cpu":
+    """Of `x.type("torch.DoubleTensor")` and `x.type(torch.DoubleTensor)`, where the tensor lies on a processor already."""
+    given = [*arguments[1:], *(value for name, value in keywords.items() if name == "dtype")]
+    asked = machine.realize(given[0]) if len(given) == 1 and keywords.keys() <= {"dtype", "non_blocking"} else None
+    if not isinstance(asked, ConstantValue) or arguments[0].device.type != "cpu":
         return None
-    dtype = getattr(getattr(torch, asked.value.removeprefix("torch."), None), "dtype", None)
-    return dtype if isinstance(dtype, torch.dtype) and not dtype.is_complex else None
+    named = getattr(torch, asked.value.removeprefix("torch."), None) if type(asked.value) is str else asked.value
+    if type(named) is not type(torch.FloatTensor) or named.is_cuda or named.is_sparse:
+        return None
+    return None if named.dtype.is_complex else named.dtype
 
 
 def as_number(machine: Machine, name: str, value: Value) -> Value | None:
@@ -274,6 +277,15 @@ def now_held(machine: Machine, value: Value) -> Value:
     held = tensor_data.counting_alone(machine, apply_method(machine, torch.Tensor.detach, [known.content], {}))
     machine.journal.set_item(machine.assigned, held, known)
     return held
+
+
+def note_warning(machine: Machine, warning: warnings.WarningMessage) -> None:
+    """Said when the graph is made. Where warnings are errors the program's own call raises it."""
+    own_warnings.check_nothing_said(machine)
+    if torch_warnings.raises_errors() or own_warnings.are_looked_at(machine):
+        raise Break(TorchCallFails(machine.expression(), str(warning.message).split("\n")[0]))
+    machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))
+    machine.journal.append(machine.warnings, (warning, machine.user_stack()))
 
 
 class Operation:
@@ -565,16 +577,8 @@ class Operation:
         result = with_undefined(self.name, arguments, keywords, result)
         is_followed = isinstance(self.target, HOLDS_GRAPH)  # what its passes warn of was noted there
         for warning in () if is_followed else given:
-            self.note_warning(warning)
+            note_warning(self.machine, warning)
         return result
-
-    def note_warning(self, warning: warnings.WarningMessage) -> None:
-        """Said when the graph is made. Where warnings are errors the program's own call raises it."""
-        own_warnings.check_nothing_said(self.machine)
-        if torch_warnings.raises_errors() or own_warnings.are_looked_at(self.machine):
-            raise Break(TorchCallFails(self.machine.expression(), str(warning.message).split("\n")[0]))
-        self.machine.guards.add_state(CallReturns(torch_warnings.raises_errors, False))
-        self.machine.journal.append(self.machine.warnings, (warning, self.machine.user_stack()))
 
     def device_type_of(self, example: torch.Tensor) -> str:
         """Where the tensor lives that a meta tensor stands for; those made on the way live with the result."""

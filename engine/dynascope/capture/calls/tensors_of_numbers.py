@@ -115,9 +115,7 @@ def is_size(value: Value) -> bool:
 
 def kinds_taken(dtype: torch.dtype) -> tuple[type, ...]:
     """What the oldest constructors take: a tensor of whole numbers no fractions."""
-    if dtype is torch.bool:
-        return ()
-    return (int, float) if dtype.is_floating_point else (int,)
+    return (bool, int, float) if dtype.is_floating_point else (bool, int)
 
 
 def is_of_numbers(machine: Machine, data: Value, kinds: tuple[type, ...] = (bool, int, float, complex)) -> bool:

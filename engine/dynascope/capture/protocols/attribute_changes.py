@@ -229,9 +229,12 @@ def is_taken_by_exceptions(cls: type, name: str, item: Value) -> bool:
 
 
 def put(machine: Machine, value: InstanceValue | FunctionValue, name: str, item: Value) -> None:
-    """What is deleted and set again would come last in the dictionary, but is replayed in its old place."""
+    """What was deleted and is set again comes last in the dictionary."""
     if value.attributes.get(name) is DELETED:
-        raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+        if not isinstance(value, InstanceValue) or value.contents is not None or "__dict__" in value.attributes:
+            raise Break(UnsupportedAttribute(value.python_type.__name__, name))
+        machine.journal.set(value, "moved", value.moved | {name})
+        machine.journal.pop_item(value.attributes, name)
     if (given := dictionary_given(machine, value, name)) is not None:
         if isinstance(given, InstanceDictionaryValue):
             put(machine, given.owner, attribute_name(given, ConstantValue(name)), item)

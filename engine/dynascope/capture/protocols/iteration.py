@@ -132,7 +132,8 @@ def set_order(machine: Machine, value: SetValue) -> list[Value]:
     if told is not None:
         return [value.items[key] for key in told]
     if value.source is not None and value.done == () and len(value.items) > 1:  # read in its own order
-        machine.guards.add(value.source, ItemsComeAs(tuple(value.object)))
+        if not value.is_by_position:
+            machine.guards.add(value.source, ItemsComeAs(tuple(value.object)))
         return list(value.items.values())
     if value.recipe is not None and all(type(key) in (int, bool) for key in value.items):
         return [value.items[key] for key in set(iter(value.items))]

@@ -11,7 +11,7 @@ import enum
 import operator
 import weakref
 from collections.abc import Callable
-from types import WrapperDescriptorType
+from types import FunctionType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -239,7 +239,18 @@ def of_tensors(machine: Machine, op: Operator, left: Value, right: Value) -> Any
         op = PLAIN_BY_METHOD[op.method]
     if op.method == "__mod__" and isinstance(left, ConstantValue) and isinstance(left.value, str):
         raise Break(TextOfTensor(machine.expression()))
+    if op.function in (operator.eq, operator.ne) and any(map(equals_no_tensor, (left, right))):
+        return boolean(op.function is operator.ne)
     return apply_function(machine, op.function, [as_operand(machine, left), as_operand(machine, right)], {})
+
+
+EQUAL_TO_NO_TENSOR = {list, tuple, torch.Size, dict, set, frozenset, type(None), str, bytes, type, torch.dtype, torch.device, FunctionType}
+
+
+def equals_no_tensor(value: Value) -> bool:
+    """Whether `x == value` is False for each tensor: torch compares with numbers and tensors, and Python goes by identity then."""
+    cls = type(value.value) if isinstance(value, ConstantValue) else value.python_type
+    return cls in EQUAL_TO_NO_TENSOR
 
 
 def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from dynascope.capture.reasons import UntoldOrder
+from dynascope.capture.reasons import ForeignValue, UntoldOrder
 from dynascope.capture.set_orders import SetRecipe, as_dictionary, as_keys_view
 from dynascope.capture.signals import Break
 from dynascope.capture.values import ConstantValue, DictValue, DictViewValue, SetValue, Value
@@ -32,12 +32,18 @@ def recipe(make: Callable[..., Any], *given: Any) -> SetRecipe | None:
     return None if any(each is None for each in given) else SetRecipe(make, given)
 
 
+IN_PLACE = (set.add, set.discard, set.clear)
+"""What leaves the places of all other items as they are."""
+
+
 def note_change(machine: Machine, value: SetValue, change: Callable[..., Any], *given: Any) -> None:
     """`change` was made to the set, with what `given_as` made of the arguments."""
     known = not any(each is None for each in given)
     if value.recipe is not None:
         machine.journal.set(value, "recipe", value.recipe.changed(change, *given) if known else None)
     elif value.source is not None:
+        if value.is_by_position and (value.done or change not in IN_PLACE):  # an object's place in the table is that of its address
+            raise Break(ForeignValue("set", machine.expression()))
         if not known and change is not operator.isub and len(value.items) > 1:
             raise Break(UntoldOrder(machine.expression()))
         if value.done is not None:
