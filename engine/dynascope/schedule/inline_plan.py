@@ -72,7 +72,7 @@ class Weight:
     """Whether it may raise for an index: then each of its elements is computed somewhere."""
     maker: LoopNode
     passing: tuple[tuple[str, Index], ...] = ()
-    """What it reads of memory in which something else is written later, over the loops of its node."""
+    """What it reads of memory that is written in parts, over the loops of its node."""
 
 
 def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer], versions: Versions) -> Weight:
@@ -102,12 +102,12 @@ def _passing(node: LoopNode, inlined: dict[str, Weight], versions: Versions) -> 
         part = inlined.get(op.buffer)
         if part is not None and part.passing:
             found |= dict.fromkeys((name, _as_read_by(node, op, part, index)) for name, index in part.passing)
-        elif op.buffer in versions.memory and versions.last_moment(versions.read(op.buffer, op.index)) is not None:
+        elif op.buffer in versions.memory:
             found[op.buffer, op.index] = None
     return tuple(found)
 
 
-def _as_read_by(node: LoopNode, load: Load, weight: Weight, index: Index) -> Index:
+def _as_read_by(node: LoopNode | ScatterNode, load: Load, weight: Weight, index: Index) -> Index:
     """An index over the loops of what is loaded, over those of the node that loads it."""
     symbols = symbols_at(weight.maker, weight.maker.results[0], load.index, limits_of(node.body, load.guard))
     return substitute(index, lambda atom: symbols.get(atom) if isinstance(atom, Symbol) else None)
@@ -118,16 +118,16 @@ def _is_read_in_time(
 ) -> bool:
     """Whether all who would compute the value themselves run before something else is written where it reads; who writes there itself
     reads each element just before."""
-    for name, index in weight.passing:
-        moment = versions.last_moment(versions.read(name, index))
-        assert moment is not None
-        place, write = moment
-        for reader in readers.get(node.results[0].buffer.name, ()):
-            if places[reader.name] > place:
-                return False
-            if places[reader.name] == place and isinstance(reader, LoopNode):
-                loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == node.results[0].buffer.name]
-                if any(_as_read_by(reader, load, weight, index) != write.index for load in loads):
+    for reader in readers.get(node.results[0].buffer.name, ()) if weight.passing else ():
+        if isinstance(reader, ExternCall):
+            continue
+        loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == node.results[0].buffer.name]
+        for load in loads:
+            for name, index in weight.passing:
+                there = _as_read_by(reader, load, weight, index)
+                place, write = versions.last_moment(versions.read(name, there)) or (len(places), None)
+                is_own = write is not None and places[reader.name] == place and there == write.index
+                if places[reader.name] >= place and not is_own:
                     return False
     return True
 
