@@ -233,3 +233,30 @@ def test_a_part_of_a_part_is_one_write():
     assert len(parts_written(graph)) == 3
     schedule = scheduled(program, torch.randn(6, 5), torch.randn(4, 3))
     assert sum(bool(step.parts) for step in schedule.steps) == 2
+
+
+def test_parts_of_a_product_that_is_added_to_what_dies():
+    """The library's result is written over: it stays the memory that it is."""
+
+    def program(x, y, z):
+        product = torch.baddbmm((x * 2).exp(), y, z)
+        for column in range(3):
+            product = torch.select_scatter(product, x[:, :, 0] + column, 2, column)
+        return product
+
+    scheduled(program, torch.randn(2, 4, 5), torch.randn(2, 4, 3), torch.randn(2, 3, 5))
+
+
+@pytest.mark.parametrize("values", [torch.arange(15.0).view(3, 5), torch.tensor(2.0)], ids=["scatter", "library"])
+def test_parts_written_after_places_that_values_say(values):
+    def program(x, places, y):
+        x[places] = values
+        x[:, 1] = y
+        x[:, 3] = x[:, 0] + y
+        return x.sum(0)
+
+    compiled = dynascope.compile(program)
+    with torch.no_grad():
+        for _ in range(2):
+            given = torch.randint(-9, 9, (6, 5)).float(), torch.tensor([4, 0, 2]), torch.randint(-9, 9, (6,)).float()
+            beside_eager(lambda *inputs: (program(*inputs),), lambda *inputs: (compiled(*inputs),), given)

@@ -216,6 +216,8 @@ class _Work:
         if target is None or step.node.base != target.name or step.node.mode != "set":
             return
         result = step.node.result.name
+        if self._is_written_over(result):
+            return
         if target.name in step.group.reads or self._is_read_elsewhere(target.name, step) or not self._can_be_read(result, number):
             return
         if self._raises_sooner(self._raising_from(number), [step.node.origin]):
@@ -232,7 +234,7 @@ class _Work:
         (result,), target, first = made, targets[made[0]], call.arguments[0]
         is_whole = isinstance(first, TensorView) and first.buffer == target.name and same_memory(target, target, first)
         reads = [view.buffer for view in views_in((call.arguments, call.keywords))]
-        if not is_whole or reads.count(target.name) != 1 or not self._can_be_read(result, number):
+        if not is_whole or reads.count(target.name) != 1 or self._is_written_over(result) or not self._can_be_read(result, number):
             return
         if self._is_read_elsewhere(target.name, call):
             if not self._ends_well(number, call, {target.name}):
@@ -244,7 +246,7 @@ class _Work:
 
     def _whole(self, number: int, group: Step, target: Buffer, result: str) -> None:
         """Where the old contents are read: by nobody later, and nothing may raise any more."""
-        if len(self.makers.get(result, ())) != 1:
+        if self._is_written_over(result):
             return
         if not isinstance(group, FusionGroup) or result in group.reads or not reads_before(group, target.name, result):
             return
@@ -269,6 +271,10 @@ class _Work:
 
     def _raising_from(self, number: int) -> list[Step]:
         return [self.steps[other] for other in sorted(self.checking | self.looking_calls) if other >= number]
+
+    def _is_written_over(self, result: str) -> bool:
+        """Whether several steps write it, each a part."""
+        return len(self.makers.get(result, ())) != 1
 
     def _is_read_elsewhere(self, name: str, own: Step) -> bool:
         return any(self.steps[number] is not own for number in self.readers.get(name, ()))
