@@ -456,3 +456,26 @@ def test_rows_side_by_side_walked_down():
     x, mask = normal(3, 70, 90), normal(3, 70, 1)
     executor = check_on_gpu(lambda x, mask: ((x * mask).sum(1), x.amax(1), x.argmax(1), x.prod(1)), x, mask, rtol=1e-4, atol=1e-5)
     assert all(" in range(0, 96, 32)" in kernel.text or " in range(0, 128, 32)" in kernel.text for kernel in executor.kernels)
+
+
+def test_parts_written_one_after_another():
+    """Columns in one kernel, each read as it was just written; then a part whose rows lie two apart, and one of the shifted elements."""
+
+    def function(x, y):
+        x = x * 2
+        for column in range(1, 5):
+            x = torch.select_scatter(x, x[:, column - 1] * 0.5 + y, 1, column)
+        shifted = x[1:, 2:] + x[:-1, :-2]
+        x = torch.slice_scatter(x, x[::2] * y[::2, None], 0, 0, 9, 2)
+        return torch.slice_scatter(x, torch.slice_scatter(x[1:], shifted, 1, 0, 3), 0, 1, 9), shifted.sum(0)
+
+    executor = check(function, normal(9, 5), normal(9))
+    assert sum(bool(step.parts) for step in executor.schedule.steps) >= 3
+
+
+def test_parts_of_an_input_that_does_not_change():
+    def function(x, y):
+        first = torch.select_scatter(torch.select_scatter(torch.select_scatter(x, y, 1, 1), y * 2, 1, 3), x[:, 1] + y, 1, 0)
+        return first, torch.select_scatter(torch.select_scatter(first, y - 1, 1, 2), y, 1, 1)
+
+    check(function, normal(9, 5), normal(9))

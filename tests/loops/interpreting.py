@@ -125,6 +125,8 @@ def _run_node(node: LoopNode, memories: Memories) -> None:
         buffer = result.buffer
         if result is node.results[0] or buffer.name != node.results[0].buffer.name:
             memories[buffer.name] = torch.full((_span(buffer.sizes, buffer.strides),), 0, dtype=buffer.dtype)
+        if result.base is not None:
+            memories[buffer.name] = memories[result.base].clone()
         terms = tuple((loop.symbol, stride) for loop, stride in zip(node.loops, result.strides, strict=True) if stride)
         stores.append(Store(buffer.dtype, (result.value,), node.origin, buffer.name, Index(terms, result.offset)))
     rows = tuple(loop.symbol for loop in node.loops if not loop.reduced)

@@ -191,7 +191,7 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Result:
     """The body value that a node leaves in a buffer: at `offset + sum(loop * stride)` elements from its start. Results of one buffer
-    are parts of it.
+    are parts of it. Of a buffer that begins as what `base` holds, only a part is written.
 
     `strides` has one entry for each loop of the node; it is 0 for loops that do not index the result (reduced loops of
     a row-level value) and for loops that run once.
@@ -201,6 +201,7 @@ class Result:
     value: int
     strides: tuple[Extent, ...]
     offset: Extent = 0
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,11 @@ class LoopNode:
     @property
     def device(self) -> torch.device:
         return self.results[0].buffer.device
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """What its results begin as, where they are written in part."""
+        return tuple(result.base for result in self.results if result.base is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +310,14 @@ class LoopProgram:
     again the outputs among them are those of the last layer before."""
     is_strict: bool = False
     """Whether every operation rounds as eager's, also on the way to fewer bits (`numerics="strict"`)."""
+
+
+def views_in(value: object) -> list[TensorView]:
+    """Every tensor in nested operands."""
+    if isinstance(value, TensorView):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [view for item in value for view in views_in(item)]
+    if isinstance(value, dict):
+        return [view for item in value.values() for view in views_in(item)]
+    return []

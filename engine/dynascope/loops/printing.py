@@ -78,8 +78,9 @@ def _print_loops(node: LoopNode) -> str:
     lines += [f"    {line}" for line in print_body(node.body)]
     for result in node.results:
         index = affine({loop.symbol: s for loop, s in zip(node.loops, result.strides, strict=True)}) + result.offset
+        begins = "" if result.base is None else f" over {result.base}"
         lines.append(
-            "    " + _typed(f"{result.buffer.name}[{index}] = %{result.value}", describe_buffer(result.buffer))
+            "    " + _typed(f"{result.buffer.name}[{index}] = %{result.value}{begins}", describe_buffer(result.buffer))
         )
     return "\n".join(lines)
 

@@ -247,6 +247,8 @@ def _verify_result(node: LoopNode, result: Result) -> None:
     last = hint_of(result.offset) + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     if min(strides, default=0) < 0 or last >= span(result.buffer.sizes, result.buffer.strides):
         raise Invalid(f"{place}: element {last} is written, beyond its end")
+    if result.base is not None:
+        return
     parts = sum(each.buffer.name == result.buffer.name for each in node.results)
     written = parts * math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
     _same(written, distinct(result.buffer), f"{place}: the elements that are written")
@@ -313,8 +315,7 @@ def _read(node: Node) -> Iterator[str]:
         yield from (view.buffer for view in views((node.arguments, node.keywords)))
         return
     yield from (operation.buffer for operation in node.body if isinstance(operation, Load))
-    if isinstance(node, ScatterNode):
-        yield node.base
+    yield from (node.base,) if isinstance(node, ScatterNode) else node.bases
 
 
 def _same(found: object, wanted: object, what: str) -> None:

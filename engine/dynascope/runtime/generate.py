@@ -38,7 +38,7 @@ def generate(
     """The kernels' text; why there is none where a stage failed. `turned` says what the graph and another share in other layouts."""
     value: Any = graph
     stages = (
-        ("lower", lambda g: _lowered(g, example_inputs, options, turned() if turned is not None else turned_layouts(g, options))),
+        ("lower", lambda g: _lowered(g, example_inputs, options, turned, mutations)),
         ("fuse", lambda program: _fused(program, options, mutations)),
         ("emit", lambda schedule: emit(schedule, _target_of(schedule), empties_its_list)),
     )
@@ -55,9 +55,12 @@ def generate(
     return value
 
 
-def _lowered(graph: fx.GraphModule, example_inputs: Any, options: Any, turned: Turned) -> LoopProgram:
+def _lowered(
+    graph: fx.GraphModule, example_inputs: Any, options: Any, turned: Callable[[], Turned] | None, mutations: Mutations
+) -> LoopProgram:
     """Equal layers need not be turned in equal ways: where some are, all are lowered."""
-    return lower(graph, example_inputs, options, None if turned.layouts else find_repeats(graph), turned)
+    found = turned() if turned is not None else turned_layouts(graph, options)
+    return lower(graph, example_inputs, options, None if found.layouts else find_repeats(graph), found, mutations)
 
 
 def _fused(program: LoopProgram, options: Any, mutations: Mutations) -> Schedule:

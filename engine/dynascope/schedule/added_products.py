@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import torch
@@ -41,14 +42,15 @@ def added_in_place(program: LoopProgram, steps: tuple[Step, ...]) -> tuple[LoopP
         return program, steps
     last = memory.last_uses(steps)
     last |= {view.buffer: len(steps) for view in views_in(program.outputs)}
-    own = {name for step in steps for name in memory.makes(step)}
+    makers = Counter(name for step in steps for name in memory.makes(step))
+    own = set(makers)
     own -= {name for step in steps if isinstance(step, ExternCall) and memory.may_return_view(step) for name in memory.reads(step)}
     names: dict[str, str] = {}
     found: list[Step] = []
     for number, step in enumerate(steps):
         target = _dying_operand(step, program) if isinstance(step, ExternCall) else None
-        if target is not None and last[target.name] == number and target.name in own:
-            (result,) = step.results  # type: ignore[union-attr]
+        (result, *_) = step.results if target is not None else (None,)  # type: ignore[union-attr]
+        if target is not None and last[target.name] == number and target.name in own and makers[result.name] == 1:  # type: ignore[union-attr]
             arguments = (*step.arguments, *ADDED.get(step.operator, ()))  # type: ignore[union-attr]
             step = replace(step, operator=TWINS[step.operator], arguments=arguments, results=(None,))  # type: ignore[union-attr]
             found.append(reading(step, names))

@@ -46,6 +46,7 @@ def steps_of(unit: Any, stored: frozenset[str]) -> list[Step]:
 def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
     builder = BodyBuilder(unit.members[0][0].origin)
     values: dict[str, int] = {}
+    bases: list[tuple[str, str]] = []
 
     def resolve(load: Load, flat: Index, guard: int | None) -> int | None:
         return values.get(load.buffer)
@@ -55,6 +56,8 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
         numbers = writer.write(node.body, symbols, [r.value for r in node.results])
         for result in node.results:
             values[result.buffer.name] = numbers[result.value]
+            if result.base is not None:
+                bases.append((result.buffer.name, result.base))
             if result.buffer.name in stored:
                 _store(builder, node, result, symbols, numbers[result.value])
     rows = tuple(s for p, s in zip(unit.pieces, unit.symbols, strict=True) if not p.reduced)
@@ -69,10 +72,10 @@ def _groups(unit: Any, stored: frozenset[str]) -> list[FusionGroup]:
     plain = whole, rows
     body, rows, columns = shaped(*plain, columns)
     if columns:
-        return [finished(device, body, rows, columns)]
+        return [replace(finished(device, body, rows, columns), bases=tuple(bases))]
     if device.type != "cpu":
-        return [replace(finished(device, body, rows, ()), plain=plain)]
-    return [replace(finished(device, *shaped(*part, ())), plain=plain) for part in segments(body, rows)]
+        return [replace(finished(device, body, rows, ()), plain=plain, bases=tuple(bases))]
+    return [replace(finished(device, *shaped(*part, ())), plain=plain, bases=tuple(bases)) for part in segments(body, rows)]
 
 
 def _store(builder: BodyBuilder, node: LoopNode, result: Any, symbols: dict[Symbol, Index], value: int) -> None:

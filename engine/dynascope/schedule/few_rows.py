@@ -68,7 +68,7 @@ def _steps_by_one(load: Load, symbols: Sequence[Symbol]) -> bool:
 
 
 def _has_few_rows(group: FusionGroup, buffers: Mapping[str, Buffer]) -> bool:
-    if group.device.type != "cuda" or not group.columns or not group.rows:
+    if group.device.type != "cuda" or not group.columns or not group.rows or group.bases:
         return False
     if nominal(group.row_count) > MOST_ROWS or nominal(group.column_count) <= MOST_HELD_COLUMNS:
         return False

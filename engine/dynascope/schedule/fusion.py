@@ -12,8 +12,9 @@
 5. Reductions of few rows side by side, and what is computed of elements with them, become two steps (`few_rows`).
 6. What is computed of inputs alone, or only becomes results, for tensors of one size, becomes one step (`inputs_together`,
    `results_together`).
-7. Products of matrices are added in place to what dies there (`added_products`).
-8. Memory is planned over the steps (`memory`).
+7. What is written in parts is written into the memory of what it was before (`shared_memory`).
+8. Products of matrices are added in place to what dies there (`added_products`).
+9. Memory is planned over the steps (`memory`).
 
 Of `mutations` (pairs of an input and the output that it becomes) those in a GPU's memory are written by kernels of their own,
 after everything that allocates (`last_writes`).
@@ -64,6 +65,7 @@ from dynascope.schedule.inline_plan import (
 from dynascope.schedule.inputs_together import with_inputs_together
 from dynascope.schedule.last_writes import Mutations, written_last
 from dynascope.schedule.lengthening import lengthened
+from dynascope.schedule.partial_units import PartialUnits
 from dynascope.schedule.reasons import (
     ComputedInPieces,
     DifferentSpaces,
@@ -77,6 +79,7 @@ from dynascope.schedule.reasons import (
 )
 from dynascope.schedule.results_together import with_results_together
 from dynascope.schedule.row_sums import with_row_sums
+from dynascope.schedule.shared_memory import with_shared_memory
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
 from dynascope.schedule.totals import with_split_totals
@@ -97,11 +100,11 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
     whole = None
     if program.repeats is not None:
         whole = lengthened(*_fused(program))
-        program = program if whole else lower(program.repeats.graph, options=options)
+        program = program if whole else lower(program.repeats.graph, options=options, mutations=mutations)
     program, steps, borders = whole or _fused(program, mutations)
     program, steps, borders = with_few_rows_apart(*with_row_sums(program, steps), borders)
     steps = with_results_together(program, with_inputs_together(program, steps, mutations), mutations)
-    return memory.plan(*added_in_place(program, steps), borders)
+    return memory.plan(*added_in_place(*with_shared_memory(program, steps)), borders)
 
 
 def _fused(program: LoopProgram, mutations: Mutations = ()) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
@@ -147,6 +150,7 @@ class _FusionState:
     def __init__(self, program: LoopProgram, written_last: Set[str]) -> None:
         self.program, self.written_last = program, written_last
         self.inlined = inlined_buffers(program)
+        self.parts = PartialUnits(program)
         self.makers: dict[str, tuple[LoopNode, Result]] = {}
         self.expanded: dict[str, LoopNode] = {}
         self.units: list[Unit] = []
@@ -237,6 +241,7 @@ class _FusionState:
         unit.mask |= bit
         made, read = _made_by(node), reads_of(node)
         unit.buffers.update(made, read)
+        self.parts.note(unit, node)
         for buffer in made:
             self.unit_of[buffer] = unit
         for buffer in read:
@@ -250,9 +255,9 @@ class _FusionState:
         return mask
 
     def _makers_of(self, node: Node) -> list[Unit]:
-        """The units that make what a node reads."""
+        """The units that make what a node reads, or that read what it writes over."""
         found = (self.unit_of.get(name) for name in (*reads_of(node), *numbers_of(node)))
-        return [unit for unit in found if unit is not None]
+        return [*(unit for unit in found if unit is not None), *self.parts.before(node)]
 
     def _link(self, unit: Unit, makers: Iterable[Unit]) -> None:
         for maker in makers:
@@ -284,7 +289,7 @@ class _FusionState:
             if fit == "reduced":
                 return OtherReducedDimensions(producer, node.origin.node)
             return DifferentSpaces(producer, _sizes(first), node.origin.node, _sizes(node))
-        if not self._reads_own_elements(unit, node, fit):
+        if not self._reads_own_elements(unit, node, fit) or not self._keeps_apart(unit, node, fit):
             return OtherElements(producer, node.origin.node)
         self._join(unit, node, fit, before)
         return None
@@ -322,6 +327,8 @@ class _FusionState:
     def _makes_one(self, unit: Unit, other: Unit) -> bool:
         """Whether nothing but the shapes of their loops stands against it."""
         if other.alone is not None or unit.is_last or other.is_last or unit.size + other.size > LARGEST_GROUP_BODY:
+            return False
+        if self.parts.share_memory(unit, other):
             return False
         first, second = unit.members[0][0], other.members[0][0]
         if first.device != second.device or first.origin.piece != second.origin.piece:
@@ -367,6 +374,7 @@ class _FusionState:
             reader.needs.discard(other)
             self._link(reader, [unit])
         self.merged.add(other)
+        self.parts.merge(unit, other)
         self.companions = {company: unit if each is other else each for company, each in self.companions.items()}
         for after in _all_after(unit):
             after.before |= unit.before | unit.mask
@@ -425,6 +433,20 @@ class _FusionState:
         """Whether each load of a member's result is of the element that the same iteration makes."""
         made = {r.buffer.name: (m, s, r) for m, s in unit.members for r in m.results}
         return _reads_own(node, fit.new, made, dict(zip(unit.symbols, fit.old, strict=True)))
+
+    def _keeps_apart(self, unit: Unit, node: LoopNode, fit: _Fit) -> bool:
+        """Whether what the unit and the node read and write of one memory are other elements, or each iteration's own."""
+        rewrite = dict(zip(unit.symbols, fit.old, strict=True))
+
+        def own(index: Index) -> Index:
+            return substitute(index, lambda atom: fit.new.get(atom) if isinstance(atom, Symbol) else None)
+
+        def there(member: Node, index: Index) -> Index:
+            places = next(symbols for each, symbols in unit.members if each is member)
+            over_unit = substitute(index, lambda atom: places.get(atom) if isinstance(atom, Symbol) else None)
+            return substitute(over_unit, lambda atom: rewrite.get(atom) if isinstance(atom, Symbol) else None)
+
+        return self.parts.go_together(unit, node, own, there, reduces=unit.reduced or node.kind == "reduction")
 
     def _new_unit(self, node: LoopNode) -> Unit:
         loops = [loop for loop in node.loops if not is_constant(loop.size, 1)]

@@ -15,7 +15,8 @@ into one iteration space. For `y = softmax(x, -1)`, x f32[64, 1000]:
 `passes.arrange(body, columns)` says level and pass of each value. What a generator may rely on:
 - `rows` are independent of one another: any order, any parallel split. Row-major order of the iterated tensor.
 - Reductions run over all `columns`. With no columns the group is pointwise and everything is at row level.
-- A group never loads from a buffer that it stores to, except through the very same index (in place) in `in_place`.
+- A group never loads from a buffer that it stores to, except through the very same index (in place) in `in_place`, or where it
+  never stores.
 - Loops were merged and split so that indices are affine wherever possible; Quotient and Remainder atoms remain only
   where they must.
 - Body values are in an order that respects arguments; stores come as soon as their value exists.
@@ -114,6 +115,10 @@ class FusionGroup:
     one body was cut into share it."""
     product: MatrixProduct | None = None
     """What is multiplied in the kernel itself; `reads` has its operands."""
+    bases: tuple[tuple[str, str], ...] = ()
+    """Of what is written in part: (result, what it begins as). None any more once that is settled (`shared_memory.py`)."""
+    parts: frozenset[str] = frozenset()
+    """Buffers that are there already, and of which a part is written over."""
 
     @property
     def row_count(self) -> Extent:

@@ -18,8 +18,10 @@ from dataclasses import replace
 
 import torch
 
+from dynascope.loops.index import Index
 from dynascope.loops.lower.numbers import item_of
 from dynascope.loops.nodes import Body, Buffer, CheckIndex, ExternCall, Load, Origin, Store, TensorView
+from dynascope.loops.regions import apart, region
 from dynascope.schedule import memory
 from dynascope.schedule.emission import finished
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule, Step
@@ -29,6 +31,7 @@ from dynascope.schedule.nests import shaped
 from dynascope.schedule.partial_writes import narrowed
 from dynascope.schedule.passes import arrange
 from dynascope.schedule.renaming import reading, renamed
+from dynascope.schedule.shared_memory import copied, writing
 
 # Library calls that raise for sizes and types only. Others look at values: a matrix is singular, a probability is negative.
 _BY_SIZE = """
@@ -112,10 +115,71 @@ class _Work:
             self._call(number, step, targets)
         elif isinstance(step, ScatterGroup):
             self._scatter(number, step, targets.get(step.node.result.name))
-        elif not self._part(number, step, targets):
+        elif not self._written_parts(number, step, targets) and not self._part(number, step, targets):
             for name in step.writes:
                 if name in targets:
                     self._whole(number, self.steps[number], targets[name], name)
+
+    def _written_parts(self, number: int, copy: FusionGroup, targets: Mapping[str, Buffer]) -> bool:
+        """A copy of an input, of which steps write parts: they write these in the input, and the copy goes."""
+        target, result = copied(copy) or ("", "")
+        writers = sorted(self.makers.get(result, set()) - {number})
+        if not writers or result not in targets or targets[result].name != target or not self._can_be_read(result, number):
+            return False
+        if not all(isinstance(step := self.steps[n], FusionGroup) and result in step.parts for n in writers):
+            return False
+        others = sorted(self.readers.get(target, set()) - {number})
+        if not all(n < writers[0] or self._reads_elsewhere(n, target, result, writers) for n in others):
+            return False
+        if others or self.readers.get(result):
+            if not self._nothing_raises_after(writers):
+                return False
+        elif self._raises_sooner(self._raising_from(writers[0]), [self._write_origin(n, result) for n in writers]):
+            return False
+        for n in writers:
+            step = self.steps[n]
+            assert isinstance(step, FusionGroup)
+            self._put(n, writing(step, {result: target}, (step.parts - {result}) | {target}))
+        self._rename({result: target})
+        for n in writers:  # what read the result reads what it writes by now
+            step = self.steps[n]
+            assert isinstance(step, FusionGroup)
+            self._put(n, replace(step, in_place=frozenset(step.reads) & frozenset(step.writes)))
+        del self.steps[number]
+        self._look()
+        return True
+
+    def _nothing_raises_after(self, writers: Sequence[int]) -> bool:
+        """Whether inputs may be changed by these steps though what they held is read: nothing may raise any more."""
+        first = writers[0]
+        if self.checking or max(self.looking_calls, default=-1) > first:
+            return False
+        steps = [self.steps[n] for n in writers]
+        allocating = (n for n, step in zip(writers, steps, strict=True) if isinstance(step, FusionGroup) and len(step.writes) > 1)
+        last = max((*allocating, *self.allocating.difference(writers)), default=-1)
+        is_many = any(isinstance(step, FusionGroup) and step.columns for step in steps)
+        return all(s.device is None or s.device.type == "cpu" for s in steps) or not (is_many or last > first)
+
+    def _reads_elsewhere(self, number: int, target: str, result: str, writers: Sequence[int]) -> bool:
+        """Whether a step reads nothing of a target that the writers write over, but for each iteration its own element, before."""
+        step, buffer = self.steps[number], self.schedule.buffers[target]
+        for n in writers:
+            writer = self.steps[n]
+            assert isinstance(writer, FusionGroup)
+            for at, op in enumerate(writer.body):
+                if not isinstance(op, Store) or op.buffer != result:
+                    continue
+                written = region(op.index, buffer)
+                for place, index in _places_read(step, target):
+                    is_own = n == number and not writer.columns and index == op.index and place < at
+                    if not is_own and (index is None or not apart(region(index, buffer), written)):
+                        return False
+        return True
+
+    def _write_origin(self, number: int, result: str) -> Origin:
+        step = self.steps[number]
+        assert isinstance(step, FusionGroup)
+        return next(op.origin for op in step.body if isinstance(op, Store) and op.buffer == result)
 
     def _part(self, number: int, group: FusionGroup, targets: Mapping[str, Buffer]) -> bool:
         """All that the group writes are parts of inputs. What is written is read by nobody else, or by nobody later."""
@@ -152,6 +216,8 @@ class _Work:
         if target is None or step.node.base != target.name or step.node.mode != "set":
             return
         result = step.node.result.name
+        if self._is_written_over(result):
+            return
         if target.name in step.group.reads or self._is_read_elsewhere(target.name, step) or not self._can_be_read(result, number):
             return
         if self._raises_sooner(self._raising_from(number), [step.node.origin]):
@@ -168,7 +234,7 @@ class _Work:
         (result,), target, first = made, targets[made[0]], call.arguments[0]
         is_whole = isinstance(first, TensorView) and first.buffer == target.name and same_memory(target, target, first)
         reads = [view.buffer for view in views_in((call.arguments, call.keywords))]
-        if not is_whole or reads.count(target.name) != 1 or not self._can_be_read(result, number):
+        if not is_whole or reads.count(target.name) != 1 or self._is_written_over(result) or not self._can_be_read(result, number):
             return
         if self._is_read_elsewhere(target.name, call):
             if not self._ends_well(number, call, {target.name}):
@@ -180,7 +246,7 @@ class _Work:
 
     def _whole(self, number: int, group: Step, target: Buffer, result: str) -> None:
         """Where the old contents are read: by nobody later, and nothing may raise any more."""
-        if len(self.makers.get(result, ())) != 1:
+        if self._is_written_over(result):
             return
         if not isinstance(group, FusionGroup) or result in group.reads or not reads_before(group, target.name, result):
             return
@@ -205,6 +271,10 @@ class _Work:
 
     def _raising_from(self, number: int) -> list[Step]:
         return [self.steps[other] for other in sorted(self.checking | self.looking_calls) if other >= number]
+
+    def _is_written_over(self, result: str) -> bool:
+        """Whether several steps write it, each a part."""
+        return len(self.makers.get(result, ())) != 1
 
     def _is_read_elsewhere(self, name: str, own: Step) -> bool:
         return any(self.steps[number] is not own for number in self.readers.get(name, ()))
@@ -257,6 +327,14 @@ def _copy_to_slice(call: ExternCall) -> ExternCall | None:
         return None
     part = replace(base, sizes=sizes, strides=strides, offset=base.offset + places.start * base.strides[dimension])
     return replace(call, operator=torch.ops.aten.copy_.default, arguments=(part, values))
+
+
+def _places_read(step: Step, name: str) -> Iterator[tuple[int, Index | None]]:
+    """Where a step reads a buffer, and at which place of its body. None is anywhere."""
+    if not isinstance(step, FusionGroup):
+        yield 0, None
+        return
+    yield from ((at, op.index) for at, op in enumerate(step.body) if isinstance(op, Load) and op.buffer == name)
 
 
 def _only_by_size(call: ExternCall) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dynascope.dataclass import dataclass
-from dynascope.loops.index import Index, Symbol
-from dynascope.loops.inlining import has_reduction
+from dynascope.loops.index import Index, Symbol, substitute
+from dynascope.loops.inlining import has_reduction, symbols_at
+from dynascope.loops.limits import limits_of
 from dynascope.loops.nodes import (
     Argument,
     Buffer,
@@ -23,9 +24,10 @@ from dynascope.loops.nodes import (
     Node,
     ScalarInput,
     ScatterNode,
-    TensorView,
+    views_in,
 )
 from dynascope.loops.operations import TABLE
+from dynascope.schedule.versions import Versions, versions_of
 from dynascope.sizes import is_constant, nominal, product
 
 CHEAP_COST = 4
@@ -46,10 +48,12 @@ def inlined_buffers(program: LoopProgram) -> frozenset[str]:
     kept = buffers_seen_outside(program)
     readers = readers_of(program)
     weights: dict[str, Weight] = {}
+    versions = versions_of(program)
+    places = {node.name: place for place, node in enumerate(program.nodes)} if versions.memory else {}
     for node in program.nodes:
         if isinstance(node, LoopNode):
-            weight = _weigh(node, weights, program.buffers)
-            if _inlines(node, kept, readers, weight):
+            weight = _weigh(node, weights, program.buffers, versions)
+            if _inlines(node, kept, readers, weight) and _is_read_in_time(node, weight, readers, versions, places):
                 weights[node.results[0].buffer.name] = weight
     return frozenset(weights)
 
@@ -66,9 +70,12 @@ class Weight:
     """How many reads are guarded."""
     checks: bool
     """Whether it may raise for an index: then each of its elements is computed somewhere."""
+    maker: LoopNode
+    passing: tuple[tuple[str, Index], ...] = ()
+    """What it reads of memory that is written in parts, over the loops of its node."""
 
 
-def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer]) -> Weight:
+def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer], versions: Versions) -> Weight:
     own = [op for op in node.body if isinstance(op, Load)]
     parts = [inlined[op.buffer] for op in own if op.buffer in inlined]
     large = [
@@ -82,12 +89,52 @@ def _weigh(node: LoopNode, inlined: dict[str, Weight], buffers: dict[str, Buffer
         len(node.body) + sum(part.length for part in parts),
         guarded_reads(node) + sum(part.places for part in parts),
         any(part.checks for part in parts) or node.device.type == "cpu" and any(isinstance(op, CheckIndex) for op in node.body),
+        node,
+        _passing(node, inlined, versions) if versions.memory else (),
     )
+
+
+def _passing(node: LoopNode, inlined: dict[str, Weight], versions: Versions) -> tuple[tuple[str, Index], ...]:
+    found: dict[tuple[str, Index], None] = {}
+    for op in node.body:
+        if not isinstance(op, Load):
+            continue
+        part = inlined.get(op.buffer)
+        if part is not None and part.passing:
+            found |= dict.fromkeys((name, _as_read_by(node, op, part, index)) for name, index in part.passing)
+        elif op.buffer in versions.memory:
+            found[op.buffer, op.index] = None
+    return tuple(found)
+
+
+def _as_read_by(node: LoopNode | ScatterNode, load: Load, weight: Weight, index: Index) -> Index:
+    """An index over the loops of what is loaded, over those of the node that loads it."""
+    symbols = symbols_at(weight.maker, weight.maker.results[0], load.index, limits_of(node.body, load.guard))
+    return substitute(index, lambda atom: symbols.get(atom) if isinstance(atom, Symbol) else None)
+
+
+def _is_read_in_time(
+    node: LoopNode, weight: Weight, readers: dict[str, list[Node]], versions: Versions, places: dict[str, int]
+) -> bool:
+    """Whether all who would compute the value themselves run before something else is written where it reads; who writes there itself
+    reads each element just before."""
+    for reader in readers.get(node.results[0].buffer.name, ()) if weight.passing else ():
+        if isinstance(reader, ExternCall):
+            continue
+        loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == node.results[0].buffer.name]
+        for load in loads:
+            for name, index in weight.passing:
+                there = _as_read_by(reader, load, weight, index)
+                place, write = versions.last_moment(versions.read(name, there)) or (len(places), None)
+                is_own = write is not None and places[reader.name] == place and there == write.index
+                if places[reader.name] >= place and not is_own:
+                    return False
+    return True
 
 
 def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]], weight: Weight) -> bool:
     buffer = node.results[0].buffer
-    if has_reduction(node.body) or len(node.results) > 1 or buffer.name in kept or weight.length > LONGEST_BODY:
+    if has_reduction(node.body) or len(node.results) > 1 or node.bases or buffer.name in kept or weight.length > LONGEST_BODY:
         return False
     found = readers.get(buffer.name, [])
     using = [reader for reader in found if isinstance(reader, (LoopNode, ScatterNode))]
@@ -183,6 +230,8 @@ def buffers_seen_outside(program: LoopProgram) -> frozenset[str]:
             seen.update(view.buffer for view in views_in((node.arguments, node.keywords)))
         elif isinstance(node, ScatterNode):
             seen.add(node.base)
+        else:
+            seen.update(node.bases)
     return frozenset(seen)
 
 
@@ -211,7 +260,7 @@ def reads_of(node: Node) -> tuple[str, ...]:
     if isinstance(node, ExternCall):
         return tuple(dict.fromkeys(view.buffer for view in views_in((node.arguments, node.keywords))))
     loads = [op.buffer for op in node.body if isinstance(op, Load)]
-    return tuple(dict.fromkeys(([node.base] if isinstance(node, ScatterNode) else []) + loads))
+    return tuple(dict.fromkeys((*((node.base,) if isinstance(node, ScatterNode) else node.bases), *loads)))
 
 
 def numbers_of(node: Node) -> tuple[str, ...]:
@@ -227,14 +276,3 @@ def _scalars_in(value: object) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [name for item in value for name in _scalars_in(item)]
     return _scalars_in(list(value.values())) if isinstance(value, dict) else []
-
-
-def views_in(value: object) -> list[TensorView]:
-    """Every tensor in nested operands."""
-    if isinstance(value, TensorView):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [view for item in value for view in views_in(item)]
-    if isinstance(value, dict):
-        return [view for item in value.values() for view in views_in(item)]
-    return []

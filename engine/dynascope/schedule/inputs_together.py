@@ -65,7 +65,7 @@ def written_by_calls(steps: Iterable[Step]) -> set[str]:
 
 def is_short(step: Step) -> TypeGuard[FusionGroup]:
     """Whether it is a kernel on a GPU that goes element by element over sizes that are known, and does little with each."""
-    if not isinstance(step, FusionGroup) or step.device.type == "cpu" or step.columns or step.product is not None:
+    if not isinstance(step, FusionGroup) or step.device.type == "cpu" or step.columns or step.product is not None or step.bases:
         return False
     if len(step.body) > LONGEST_BODY or not step.reads or any(isinstance(row.extent, Size) for row in step.rows):
         return False

@@ -199,6 +199,7 @@ _NAMES = {
 }  # fmt: skip
 _OF_NO_KERNEL = {(FusionGroup, "name"), (FusionGroup, "plain"), (ExternCall, "name"), (ScatterNode, "name")}
 _LISTS_OF_NAMES = {"reads", "writes", "scalars"}
+_WRITTEN_IN_PART = {"bases", "parts", "in_place"}
 
 
 def _same(layers: _Layers, one: Any, other: Any) -> bool:
@@ -224,7 +225,7 @@ def _same(layers: _Layers, one: Any, other: Any) -> bool:
         elif kind is FusionGroup and field.name in _LISTS_OF_NAMES:
             if len(mine) != len(theirs) or not all(map(layers.follows, mine, theirs)):
                 return False
-        elif kind is FusionGroup and field.name == "in_place":
+        elif kind is FusionGroup and field.name in _WRITTEN_IN_PART:
             if mine or theirs:
                 return False
         elif not _same(layers, mine, theirs):

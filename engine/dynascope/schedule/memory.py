@@ -103,7 +103,7 @@ def reads(step: Step) -> tuple[str, ...]:
         return tuple(dict.fromkeys(view.buffer for view in views_in((step.arguments, step.keywords))))
     if isinstance(step, ScatterGroup):
         return (step.node.base, *step.group.reads)
-    return step.reads
+    return tuple(dict.fromkeys((*step.reads, *(base for _, base in step.bases)))) if step.bases else step.reads
 
 
 def makes(step: Step) -> tuple[str, ...]:

@@ -108,6 +108,8 @@ def _multiplying(schedule: Schedule, number: int, kernel: int) -> FusionGroup | 
     assert isinstance(call, ExternCall) and isinstance(group, FusionGroup)
     (result,) = call.results
     assert result is not None
+    if any(result.name in memory.makes(step) for step in schedule.steps if step is not call):  # kernels write over parts of it
+        return None
     if not _is_only_reader(schedule, kernel, result.name) or not _stays(schedule.steps[number:kernel], call, group):
         return None
     *added, first, second = call.arguments

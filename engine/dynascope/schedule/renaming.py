@@ -11,17 +11,19 @@ from typing import Any
 
 from dynascope.loops.nodes import ExternCall, Load, TensorView
 from dynascope.schedule import memory
-from dynascope.schedule.groups import FusionGroup, Step
+from dynascope.schedule.groups import ScatterGroup, Step
 
 
 def reading(step: Step, names: Mapping[str, str]) -> Step:
-    """`names` has the new name of each buffer that is renamed. No scatter reads one of them."""
+    """`names` has the new name of each buffer that is renamed."""
     if not any(name in names for name in memory.reads(step)):
         return step
     if isinstance(step, ExternCall):
         arguments, keywords = (renamed(value, names) for value in (step.arguments, step.keywords))
         return replace(step, arguments=arguments, keywords=keywords)
-    assert isinstance(step, FusionGroup)
+    if isinstance(step, ScatterGroup):
+        base = names.get(step.node.base, step.node.base)
+        return ScatterGroup(reading(step.group, names), replace(step.node, base=base))  # type: ignore[arg-type]
     body = tuple(renamed(op, names) if isinstance(op, Load) else op for op in step.body)
     reads = tuple(dict.fromkeys(names.get(name, name) for name in step.reads))
     plain = None

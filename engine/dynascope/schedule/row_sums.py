@@ -155,7 +155,7 @@ class _Elements:
 
 
 def _goes_over_the_same(rows: Step, sums: FusionGroup) -> bool:
-    if not isinstance(rows, FusionGroup) or not (_is_plain(rows) or _has_sums(rows)):
+    if not isinstance(rows, FusionGroup) or not (_is_plain(rows) or _has_sums(rows)) or rows.bases or sums.bases:
         return False
     sizes = (rows.row_count, rows.column_count), (sums.column_count, sums.row_count)
     return rows.device == sums.device and same(*sizes)
@@ -252,4 +252,4 @@ def _writes(step: Step) -> tuple[str, ...]:
 def _reads(step: Step) -> Iterable[str]:
     if isinstance(step, ExternCall):
         return [view.buffer for view in views_in((step.arguments, step.keywords))]
-    return (*step.group.reads, step.node.base) if isinstance(step, ScatterGroup) else step.reads
+    return (*step.group.reads, step.node.base) if isinstance(step, ScatterGroup) else (*step.reads, *(base for _, base in step.bases))

@@ -14,7 +14,8 @@ from dataclasses import field
 
 from dynascope.dataclass import dataclass
 from dynascope.loops.index import Index, Symbol
-from dynascope.loops.nodes import Argument, Body, Buffer, CheckIndex, ExternCall, Load, Reduce, Scan, Store
+from dynascope.loops.nodes import Argument, Body, Buffer, CheckIndex, ExternCall, Load, Operation, Reduce, Scan, Store
+from dynascope.loops.regions import apart, region
 from dynascope.loops.verifying import (
     POINTS,
     Invalid,
@@ -71,7 +72,7 @@ def _verify_group(group: FusionGroup, buffers: dict[str, Buffer], is_scattered: 
         raise Invalid(f"{group.name}: checks_indices is {group.checks_indices}")
     _verify_levels(group)
     for name in set(group.reads) & set(group.writes):
-        _verify_in_place(group, name)
+        _verify_in_place(group, name, buffers)
     if not is_scattered:
         for store in group.body:
             if isinstance(store, Store) and store.mode == "set":
@@ -113,7 +114,7 @@ def _covers(index: Index, columns: frozenset[Symbol]) -> bool:
     return counted <= index.symbols
 
 
-def _verify_in_place(group: FusionGroup, name: str) -> None:
+def _verify_in_place(group: FusionGroup, name: str, buffers: dict[str, Buffer]) -> None:
     if name not in group.in_place:
         raise Invalid(f"{group.name} reads and writes {name}, and does not say so")
     stores = [n for n, op in enumerate(group.body) if isinstance(op, Store) and op.buffer == name]
@@ -121,10 +122,16 @@ def _verify_in_place(group: FusionGroup, name: str) -> None:
         if not isinstance(op, Load) or op.buffer != name:
             continue
         for store in stores:
+            if _are_apart(op, group.body[store], buffers[name]):
+                continue
             if index_of(group.body[store]) != op.index:
                 raise Invalid(f"{group.name}, %{number}: reads {name} at {op.index}, where another iteration writes")
             if number > store:
                 raise Invalid(f"{group.name}, %{number}: reads {name} after it was written")
+
+
+def _are_apart(load: Load, store: Operation, buffer: Buffer) -> bool:
+    return isinstance(store, Store) and apart(region(load.index, buffer), region(store.index, buffer))
 
 
 def _verify_once(group: FusionGroup, store: Store) -> None:
@@ -172,7 +179,7 @@ def _verify_coverage(schedule: Schedule) -> None:
         for op in step.body:
             if not isinstance(op, Store):
                 continue
-            if op.mode != "set" or op.index.loaded:
+            if op.mode != "set" or op.index.loaded or op.buffer in step.parts:
                 left_out.add(op.buffer)
             loops = _written_over(step.body, op, step.rows, step.columns)
             written[op.buffer] = written.get(op.buffer, 0) + math.prod(hint_of(symbol.extent) for symbol in loops)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import keyword
 import operator
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -30,6 +32,8 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
 from dynascope.loops.lower.channels_last import AS_EAGER, Turned, reads_as_eager
 from dynascope.loops.lower.exact import is_exact
 from dynascope.loops.lower.numbers import passed_as_number
+from dynascope.loops.lower.part_writes import PartWrites
+from dynascope.loops.lower.parts import parts_written
 from dynascope.loops.lower.repeats import Repeats
 from dynascope.loops.lower.rules import (
     LIBRARY,
@@ -43,7 +47,7 @@ from dynascope.loops.lower.rules import (
     view_of,
     writes_in_place,
 )
-from dynascope.loops.lower.views import is_view, view_result
+from dynascope.loops.lower.views import is_view, view_result, view_where_it_lies
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
 from dynascope.loops.numbers import HELPERS, RESERVED, number_name
 from dynascope.sizes import Root, Size, is_constant, leaves, same
@@ -55,14 +59,19 @@ def lower(
     options: Any = None,
     repeats: Repeats | None = None,
     turned: Turned = AS_EAGER,
+    mutations: Sequence[tuple[int, int]] = (),
 ) -> LoopProgram:
     """The graph's computation as loops over named buffers. Nothing is refused: what has no rule is an extern call.
 
     Of `repeats` those in the middle are left out: whoever reads them reads what stands for them. `turned` are results that lie otherwise
-    than eager's.
+    than eager's. Of `mutations`, pairs of an input and the output that it becomes, the inputs are the program's to write to.
     """
     is_strict = options is not None and options.numerics == "strict"
     state = _LoweringState(writes_in_place(graph), _roots(graph), is_strict, turned)
+    given = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    state.parts = parts_written(graph, (given[place] for place, _ in mutations))
+    if state.parts:  # that go through layers, or lie in each: what is written from what is not
+        repeats = None
     stand_ins = repeats.stand_ins if repeats is not None else {}
     outputs: tuple[Any, ...] = ()
     for node in graph.graph.nodes:
@@ -101,6 +110,11 @@ class _LoweringState:
         self.names: set[str] = {*HELPERS, *(roots | RESERVED if roots else ())}
         self.numbers: dict[str, ScalarInput] = {}
         """CPU tensors without dimensions that some kernel elsewhere is passed as numbers."""
+        self.parts: frozenset[fx.Node] = frozenset()
+        """The scatters that write a part alone."""
+        self.part_writes = PartWrites()
+        self.moved: set[fx.Node] = set()
+        """What lies otherwise than eager's does, as a view of what a part of it was written in."""
 
     def new_name(self, wanted: str) -> str:
         base = re.sub(r"\W", "_", wanted)
@@ -115,7 +129,7 @@ class _LoweringState:
     def resolve(self, value: Any, as_eager: bool = False) -> Any:
         """fx arguments with nodes replaced by what they became, or by what lies as eager's does."""
         if isinstance(value, fx.Node):
-            return self._as_eager(value) if as_eager and value in self.turned else self.values[value]
+            return self._as_eager(value) if as_eager and (value in self.turned or value in self.moved) else self.values[value]
         if isinstance(value, (list, tuple)):
             return type(value)(self.resolve(v, as_eager) for v in value)
         if isinstance(value, dict):
@@ -195,14 +209,20 @@ class _LoweringState:
         if node.target.__name__ == "getitem":
             self.values[node] = self.resolve(node.args[0])[node.args[1]]
             return
-        call = self._lowering(node, as_eager=bool(self.turned) and node not in self.turned and reads_as_eager(node))
+        if self._moves_with_its_base(node):
+            return
+        is_otherwise = bool(self.turned or self.moved)
+        call = self._lowering(node, as_eager=is_otherwise and node not in self.turned and reads_as_eager(node))
         view = view_result(call)
         if view is not None:
             self.values[node] = view
             return
-        lowered = self._lowered(call)
+        lowered = self._written_part(node) if node in self.parts else None
+        if lowered is None:
+            call = self._seen_before(call)
+            lowered = self._lowered(call)
         if isinstance(lowered, NotLowered):
-            call = self._lowering(node, as_eager=True) if self.turned else call
+            call = self._lowering(node, as_eager=is_otherwise)
             lowered = _extern(call, lowered.why)
         else:
             self.numbers.update(call.numbers)
@@ -213,6 +233,38 @@ class _LoweringState:
         if node in self.turned and call.turned is None:
             self.as_eager[node] = lowered.value
             self.values[node] = self._copied(node, self.turned[node], "_turned")
+
+    def _written_part(self, node: fx.Node) -> Lowered | None:
+        """A scatter as a write of its part, on what its operands are here."""
+        if self.writes_in_place or node in self.turned:
+            return None
+        lowered = self.part_writes.write(self._lowering(node), self.buffers)
+        if lowered is not None:
+            self._note_if_moved(node, lowered.value)
+        return lowered
+
+    def _note_if_moved(self, node: fx.Node, view: TensorView) -> None:
+        (layout,) = result_layouts(node)
+        if not same(view.strides, layout.strides):
+            self.moved.add(node)
+
+    def _moves_with_its_base(self, node: fx.Node) -> bool:
+        """Whether the call is a view of what lies otherwise than eager's, and can be seen where that lies."""
+        base = node.args[0] if node.args else None
+        if base not in self.moved or not is_view(node.target):
+            return False
+        view = view_where_it_lies(self._lowering(node))
+        if view is None:
+            return False
+        self.values[node] = view
+        self._note_if_moved(node, view)
+        return True
+
+    def _seen_before(self, call: Lowering) -> Lowering:
+        """The call on tensors that wait for no write which leaves them as they are."""
+        if not self.part_writes.writes:
+            return call
+        return replace(call, arguments=self.part_writes.seen_before(call.arguments, self.buffers))
 
     def _makes_root(self, node: fx.Node) -> bool:
         """Whether a call itself brings a number that is known only when it runs (`item`), as a root that no input is."""

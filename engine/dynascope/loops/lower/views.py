@@ -41,6 +41,21 @@ def view_result(call: Lowering) -> Any:
     return views if isinstance(call.node.meta["val"], (list, tuple)) else views[0]
 
 
+def view_where_it_lies(call: Lowering) -> TensorView | None:
+    """The one value of a view call whose operand does not lie as the graph says. None where that is not known."""
+    base = call.arguments[0]
+    if not isinstance(base, TensorView) or _varies((base.sizes, base.strides, base.offset, call.arguments[1:])):
+        return None
+    like = torch.empty_strided(base.sizes, base.strides, dtype=base.dtype, device="meta")
+    try:
+        view = call.operator(like, *call.arguments[1:], **call.keywords)
+    except RuntimeError:  # its sizes do not go together there
+        return None
+    if not isinstance(view, torch.Tensor) or call.operator is aten.as_strided.default:
+        return None
+    return TensorView(base.buffer, base.dtype, tuple(view.shape), view.stride(), base.offset + view.storage_offset())
+
+
 def _view(base: TensorView, meta: ResultLayout, offset: Extent) -> TensorView | None:
     if meta.dtype != base.dtype:
         return None
