@@ -504,7 +504,7 @@ class Session:
             raise CaptureAgain(makes_leaves=False)
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
-        differentiable = [node for node in outputs if not self.is_freed(node)]
+        differentiable = [node for node in (*outputs, *histories.with_new_histories(machine.graph.graph)) if not self.is_freed(node)]
         if histories.lead_to(differentiable, examples_of_leaves(machine)):
             if are_unseen(machine, differentiable):
                 leave_out_leaves(machine)
