@@ -71,6 +71,24 @@ def says_type(thing: Any) -> bool:
     return thing is None or type(thing) is str or is_dtype(thing)
 
 
+def refusal_as_element(number: Any, dtype: torch.dtype) -> str | None:
+    """What `torch.tensor` says of one of NumPy's numbers, which it looks at itself: it takes no `float32` for a whole number."""
+    try:
+        torch.tensor(number, dtype=dtype, device="cpu")
+    except (TypeError, ValueError, RuntimeError) as error:
+        return str(error)
+    return None
+
+
+def refusal_as_item(number: Any) -> str | None:
+    """What `x[i] = number` says of one of NumPy's: only those that are floats of Python's or whole are taken."""
+    try:
+        torch.zeros((), device="cpu")[()] = number
+    except TypeError as error:
+        return str(error)
+    return None
+
+
 def makes_number(function: Any) -> bool:
     """Whether it computes one number of numbers and does nothing else. The program's own objects are asked nothing."""
     return is_universal(function) or (type(function) in _kinds and function in _aggregates)
