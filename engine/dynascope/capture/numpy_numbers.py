@@ -71,19 +71,21 @@ def says_type(thing: Any) -> bool:
     return thing is None or type(thing) is str or is_dtype(thing)
 
 
-def refusal_as_element(number: Any, dtype: torch.dtype) -> str | None:
-    """What `torch.tensor` says of one of NumPy's numbers, which it looks at itself: it takes no `float32` for a whole number."""
+def refusal_as_element(kind: type, dtype: torch.dtype) -> str | None:
+    """What `torch.tensor` says of NumPy's numbers of a kind, at which it looks itself: it takes no `float32` for a whole number."""
     try:
-        torch.tensor(number, dtype=dtype, device="cpu")
+        torch.tensor(kind(1), dtype=dtype, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         return str(error)
     return None
 
 
-def refusal_as_item(number: Any) -> str | None:
-    """What `x[i] = number` says of one of NumPy's: only those that are floats of Python's or whole are taken."""
+def refusal_as_item(kind: type) -> str | None:
+    """What `x[i] = number` says of NumPy's numbers of a kind: only those that are floats of Python's or whole are taken."""
+    if kind not in TYPES:
+        return None
     try:
-        torch.zeros((), device="cpu")[()] = number
+        torch.zeros((), device="cpu")[()] = kind(1)
     except TypeError as error:
         return str(error)
     return None

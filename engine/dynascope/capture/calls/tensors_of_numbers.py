@@ -196,8 +196,8 @@ def check_numpy_numbers(machine: Machine, data: Value, dtype: Value) -> None:
     if not isinstance(known, ConstantValue) or not isinstance(known.value, torch.dtype):
         return
     for each in numbers_in(machine, data):
-        if isinstance(each, ConstantValue) and type(each.value) in numpy_numbers.TYPES:
-            refusal = numpy_numbers.refusal_as_element(each.value, known.value)
+        if isinstance(each, ConstantValue | SymbolicNumber) and each.python_type in numpy_numbers.TYPES:
+            refusal = numpy_numbers.refusal_as_element(each.python_type, known.value)
             if refusal is not None:
                 raise Break(TorchCallFails(machine.expression(), refusal))
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture import numpy_numbers
 from dynascope.capture.calls import numbers_in_tensors
 from dynascope.capture.calls.pure import compute, value_of
 from dynascope.capture.guard_log import can_change
@@ -28,7 +27,7 @@ from dynascope.capture.protocols.hashing import hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.operators import are_equal, are_surely_one, is_pure_type
 from dynascope.capture.protocols.overriding import check_elements
-from dynascope.capture.reasons import ForeignValue, ProgramRaises, TorchCallFails
+from dynascope.capture.reasons import ForeignValue, ProgramRaises
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     HEAP_TYPE,
@@ -255,7 +254,6 @@ def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
         from dynascope.capture.calls.late_numbers import with_tensors_for_places
         from dynascope.capture.calls.tensors import apply_function
 
-        check_numpy_number(machine, value)
         if not masked_writes.is_written(machine, container, key, value):
             key = with_tensors_for_places(machine, container, machine.realize(key))
             apply_function(machine, operator.setitem, [container, key, value], {})
@@ -266,15 +264,6 @@ def set(machine: Machine, container: Value, key: Value, value: Value) -> Any:
         numpy_arrays.set_item(machine, container, key, value)
         return None
     return by_method(machine, container, "__setitem__", [key, value])
-
-
-def check_numpy_number(machine: Machine, value: Value) -> None:
-    """Breaks where torch puts no such number of NumPy's into a tensor: the graph would hold one of Python's in its place."""
-    known = machine.realize(value)
-    if isinstance(known, ConstantValue) and type(known.value) in numpy_numbers.TYPES:
-        refusal = numpy_numbers.refusal_as_item(known.value)
-        if refusal is not None:
-            raise Break(TorchCallFails(machine.expression(), refusal))
 
 
 def set_list_item(machine: Machine, container: ListValue, key: Value, value: Value) -> None:
