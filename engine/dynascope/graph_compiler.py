@@ -49,7 +49,7 @@ from dynascope.graph_parts import (
     storages_outside,
     writes_last,
     writes_what_others_read,
-    written_in,
+    written_among,
 )
 from dynascope.graph_parts import build as build_part
 from dynascope.joint_forward import HandedOut, joint_forward
@@ -348,7 +348,7 @@ def _compile_parts(
             describe(part, scope)
         origins = with_results_of(part, origins)
         # What was written may have a history by now, as its stand-in has.
-        examples |= {node: node.meta["example_value"] for node in written_in(part) if node in examples}
+        examples |= {node: node.meta["example_value"] for node in written_among(part, examples)}
         for node in own:
             lie_alone(node)
     first = None

@@ -309,3 +309,25 @@ def test_a_step_that_writes_parameters_past_autograd_behind_its_backward_pass_ha
         x, weight = torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
         results.append((run(x, weight).detach(), weight.detach()))
     torch.testing.assert_close(*results)
+
+
+def written_by_a_view(x, weight):
+    row = x.view(-1)
+    row.mul_(weight.sum())
+    return x.square().sum(), row
+
+
+def written_by_a_view_and_read_beside_it(x, weight):
+    row = x[0]
+    row.add_(weight[0])
+    return (x * 2).sum() + row.sin().sum(), row, x
+
+
+@pytest.mark.parametrize("program", [written_by_a_view, written_by_a_view_and_read_beside_it])
+def test_an_input_that_another_part_writes_by_a_view_has_its_history(program):
+    gradients = []
+    for run in (program, dynascope.compile(program)):
+        x, weight = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3, requires_grad=True)
+        loss, row, *_ = run(x, weight)
+        gradients.append((torch.autograd.grad(loss, weight)[0], row.detach(), x.detach()))
+    torch.testing.assert_close(*gradients)
