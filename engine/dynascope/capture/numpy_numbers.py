@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -71,6 +72,7 @@ def says_type(thing: Any) -> bool:
     return thing is None or type(thing) is str or is_dtype(thing)
 
 
+@cache
 def refusal_as_element(kind: type, dtype: torch.dtype) -> str | None:
     """What `torch.tensor` says of NumPy's numbers of a kind, at which it looks itself: it takes no `float32` for a whole number."""
     try:
@@ -80,6 +82,7 @@ def refusal_as_element(kind: type, dtype: torch.dtype) -> str | None:
     return None
 
 
+@cache
 def refusal_as_item(kind: type) -> str | None:
     """What `x[i] = number` says of NumPy's numbers of a kind: only those that are floats of Python's or whole are taken."""
     if kind not in TYPES:
