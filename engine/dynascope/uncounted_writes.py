@@ -40,13 +40,13 @@ def _is_data(node: fx.Node) -> bool:
     return node.target is getattr and len(node.args) > 1 and node.args[1] == "data"
 
 
-def _written_uncounted(node: fx.Node) -> Iterator[int | None]:
+def _written_uncounted(writer: fx.Node) -> Iterator[int | None]:
     """The memory that it writes by way of `.data`."""
-    for written in node.meta.get("writes", ()):
-        memory = storage_of(written)
-        while isinstance(written, fx.Node) and storage_of(written) == memory and not _is_data(written):
-            written = next(iter(written.all_input_nodes), None)
-        if isinstance(written, fx.Node) and storage_of(written) == memory:
+    for written in writer.meta.get("writes", ()):
+        memory, node = storage_of(written), written
+        while node is not None and storage_of(node) == memory and not _is_data(node):
+            node = next(iter(node.all_input_nodes), None)
+        if node is not None and storage_of(node) == memory:
             yield memory
 
 
@@ -64,12 +64,12 @@ def _may_be_entered(
 ) -> bool:
     """Whether what the program gets, or gradients that are taken after the write, lead there. A pass that came to that memory before
     and freed what it read leaves nothing to come there for."""
-    passes = [(at, node.args) for at, node in enumerate(nodes) if node.target is gradients]
-    later = [output for at, (outputs, *_) in passes if at > place for output in outputs]  # type: ignore[union-attr]
+    passes: list[tuple[int, Any]] = [(at, node.args) for at, node in enumerate(nodes) if node.target is gradients]
+    later = [output for at, (outputs, *_) in passes if at > place for output in outputs]
     freed: set[Any] = set()
     for at, (outputs, inputs, _, keeps_graph, _) in passes:
-        if at < place and not keeps_graph and any(storage_of(each) == memory for each in inputs):  # type: ignore[union-attr, arg-type]
-            freed.update(functions_of(example for output in outputs for example in _examples(output)))  # type: ignore[union-attr, arg-type]
+        if at < place and not keeps_graph and any(storage_of(each) == memory for each in inputs):
+            freed.update(functions_of(example for output in outputs for example in _examples(output)))
     entered = set(functions_of(example for node in (*results, *later) for example in _examples(node))) - freed
     made = [example for node in readers for example in _examples(node)]
     # What was written in place since has another function by now, and what gives several results in a list says none.
