@@ -66,11 +66,12 @@ def parts_by_histories(
     through = _Befores(origins, _functions_read(had))
     if _differ_between_borders(borders, had, through):
         befores, differ = through, True
-    if not differ or (inside and not apart):  # which follow histories that this would cut
-        befores = None
-    if not borders and befores is None:
+    if not borders and not differ:
         return {}
-    levels = _levels(nodes, borders, befores)
+    # Gradients that are taken inside follow histories that this would cut: what comes after them is told apart.
+    followed = inside if not apart else []
+    told_apart_from = nodes.index(followed[-1]) if followed else 0
+    levels = _levels(nodes, borders, befores if differ else None, told_apart_from)
     for node, level in levels.items():
         node.meta["level"] = level
     return levels if len(set(levels.values())) > 1 or any(map(runs_apart, levels)) else {}
@@ -198,9 +199,10 @@ class _Befores:
         return self.known[function]
 
 
-def _levels(nodes: Sequence[fx.Node], borders: Sequence[int], befores: _Befores | None) -> dict[fx.Node, int]:
-    """Each operation as early as it can, among those that lead where it leads; one after the other where something is written or
-    drawn. What takes one result of several belongs to the operation that gives them, what has no history to what it is computed from."""
+def _levels(nodes: Sequence[fx.Node], borders: Sequence[int], befores: _Befores | None, told_apart_from: int) -> dict[fx.Node, int]:
+    """Each operation as early as it can, among those that lead where it leads, from a place on; one after the other where something
+    is written or drawn. What takes one result of several belongs to the operation that gives them, what has no history to what it is
+    computed from."""
     keeps_order = any(map(is_ordered, nodes))
     levels: dict[fx.Node, int] = {}
     kinds: list[tuple[int, frozenset[Any]]] = []
@@ -215,7 +217,7 @@ def _levels(nodes: Sequence[fx.Node], borders: Sequence[int], befores: _Befores 
         earliest = max((levels[each] for each in node.all_input_nodes if each in levels), default=0)
         earliest = max(earliest, latest if keeps_order else 0, sum(kind[0] < step for kind in kinds))
         examples = _given_by(node)
-        kind = step, frozenset() if befores is None else frozenset().union(*map(befores.of, examples))
+        kind = step, frozenset() if befores is None or at < told_apart_from else frozenset().union(*map(befores.of, examples))
         has_history = any(function_of(example) is not None for example in examples)
         fitting = [
             level for level in range(earliest, len(kinds)) if kinds[level] == kind or (not has_history and kinds[level][0] == step)

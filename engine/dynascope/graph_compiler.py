@@ -49,7 +49,7 @@ from dynascope.graph_parts import (
     storages_outside,
     writes_last,
     writes_what_others_read,
-    written_in,
+    written_among,
 )
 from dynascope.graph_parts import build as build_part
 from dynascope.joint_forward import HandedOut, joint_forward
@@ -65,6 +65,7 @@ from dynascope.runtime.graph_calls import GraphCalls, Marks, as_built, call_as_b
 from dynascope.runtime.operators import run_operators
 from dynascope.sizes import Scope
 from dynascope.tangent_check import tangents_fit
+from dynascope.uncounted_writes import read_by_an_earlier_part
 
 
 class NumberNeeded(Exception):
@@ -153,6 +154,8 @@ def compile_graph(
         if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
             return _operators(graph, node)
         parts = parts_of(graph, ends=ends_of_parts(graph, shown))
+        if (node := read_by_an_earlier_part(graph, parts)) is not None:
+            return _as_written_through_data(graph, node)
         return _compile_parts(graph, example_inputs, options, region, clock, parts, shown)
     if (node := without_a_way(graph, shown)) is not None:
         reason = OutputNotReproducible(node.name, "another is computed from it, and gradients inside are differentiated again")
@@ -160,7 +163,10 @@ def compile_graph(
     if levels := parts_by_histories(graph, shown, borders_of_buckets(graph), origins):
         if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
             return _operators(graph, node)
-        return _compile_parts(graph, example_inputs, options, region, clock, parts_of(graph, levels), None)
+        parts = parts_of(graph, levels)
+        if (node := read_by_an_earlier_part(graph, parts)) is not None:
+            return _as_written_through_data(graph, node)
+        return _compile_parts(graph, example_inputs, options, region, clock, parts, None)
     return compile_whole(graph, example_inputs, options, region, clock)
 
 
@@ -342,7 +348,7 @@ def _compile_parts(
             describe(part, scope)
         origins = with_results_of(part, origins)
         # What was written may have a history by now, as its stand-in has.
-        examples |= {node: node.meta["example_value"] for node in written_in(part) if node in examples}
+        examples |= {node: node.meta["example_value"] for node in written_among(part, examples)}
         for node in own:
             lie_alone(node)
     first = None
@@ -444,6 +450,15 @@ def _compile_part(graph: fx.GraphModule, options: Options) -> CompiledAten:
 
 def _operators(graph: fx.GraphModule, node: fx.Node) -> CompiledGraph:
     reason = OutputNotReproducible(node.name, "autocast converts it to several types, and keeps the first copy, which parts do not share")
+    return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
+
+
+def _as_written_through_data(graph: fx.GraphModule, node: fx.Node) -> CompiledGraph:
+    reason = OutputNotReproducible(
+        node.name,
+        "it is written through `.data`, and another part of the graph has computed with it before",
+        "Write to the tensor itself, under `torch.no_grad()`: autograd counts that.",
+    )
     return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
 
 

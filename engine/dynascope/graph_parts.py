@@ -468,8 +468,13 @@ def writes_what_others_read(part: Part, outside: Mapping[int | None, int]) -> bo
 
 def written_in(part: Part) -> list[fx.Node]:
     """What a part is given and writes to."""
+    return written_among(part, part.inputs)
+
+
+def written_among(part: Part, nodes: Iterable[fx.Node]) -> list[fx.Node]:
+    """Those of the nodes in whose memory a part writes, be it by way of a view that an earlier part has made."""
     written = {storage_of(each) for node in part.nodes for each in node.meta.get("writes", ())}
-    return [node for node in part.inputs if storage_of(node) in written]
+    return [node for node in nodes if storage_of(node) in written]
 
 
 def writes_last(parts: Sequence[Part]) -> bool:

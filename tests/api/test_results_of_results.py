@@ -254,3 +254,80 @@ def test_second_derivatives_after_plain_passes(function):
         return [*slopes, *(each.grad for each in given)]
 
     torch.testing.assert_close(penalty(dynascope.compile(function)), penalty(function))
+
+
+def written_past_autograd(x, weight):
+    """Eager's pass reads the new weight, and the product with the old one that it kept."""
+    hidden = x * weight * weight
+    loss = (hidden * 2).sum()
+    weight.data.mul_(0.5)
+    return hidden, loss
+
+
+def view_written_past_autograd(x, weight):
+    hidden = (x * weight).sin() * weight
+    loss = hidden.exp().sum()
+    weight.data[0] = 3.0
+    return hidden, loss
+
+
+def results_written_past_autograd(x, weight):
+    hidden = x * weight
+    middle = hidden.sin().exp()
+    loss = middle.cos().sum()
+    hidden.data.mul_(0.5)
+    return middle, loss
+
+
+PAST_AUTOGRAD = [written_past_autograd, view_written_past_autograd, results_written_past_autograd]
+
+
+@pytest.mark.parametrize("program", PAST_AUTOGRAD)
+@pytest.mark.expects("output-alias")
+def test_what_a_part_wrote_past_autograd_is_read_by_the_passes_of_others_as_in_eager(program):
+    gradients = []
+    for run in (program, dynascope.compile(program)):
+        torch.manual_seed(0)
+        x, weight = torch.randn(3, 4), torch.randn(3, 4, requires_grad=True)
+        hidden, loss = run(x, weight)
+        gradients.append(torch.autograd.grad(hidden.sum() + loss, weight)[0])
+    torch.testing.assert_close(*gradients)
+
+
+def test_a_step_that_writes_parameters_past_autograd_behind_its_backward_pass_has_kernels():
+    def step(x, weight):
+        hidden = x @ weight
+        scale = hidden.detach().sum().item()  # the graph is cut here
+        loss = (hidden * scale).square().mean()
+        loss.backward()
+        weight.data.sub_(0.01 * weight.grad)
+        return loss
+
+    results = []
+    for run in (step, dynascope.compile(step)):
+        torch.manual_seed(0)
+        x, weight = torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
+        results.append((run(x, weight).detach(), weight.detach()))
+    torch.testing.assert_close(*results)
+
+
+def written_by_a_view(x, weight):
+    row = x.view(-1)
+    row.mul_(weight.sum())
+    return x.square().sum(), row
+
+
+def written_by_a_view_and_read_beside_it(x, weight):
+    row = x[0]
+    row.add_(weight[0])
+    return (x * 2).sum() + row.sin().sum(), row, x
+
+
+@pytest.mark.parametrize("program", [written_by_a_view, written_by_a_view_and_read_beside_it])
+def test_an_input_that_another_part_writes_by_a_view_has_its_history(program):
+    gradients = []
+    for run in (program, dynascope.compile(program)):
+        x, weight = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3, requires_grad=True)
+        loss, row, *_ = run(x, weight)
+        gradients.append((torch.autograd.grad(loss, weight)[0], row.detach(), x.detach()))
+    torch.testing.assert_close(*gradients)

@@ -303,3 +303,27 @@ def test_an_inference_tensor_that_gets_other_memory_is_none_from_then_on():
         was_inference, result = function(x)
         seen.append((was_inference, result.is_inference(), x.is_inference(), x.tolist(), result.tolist()))
     assert seen[0] == seen[1] == seen[2]
+
+
+def written_with_a_history(x, weight):
+    x.data = x.data * 2
+    x[0] = weight
+    return x.square().sum()
+
+
+def written_by_a_view(x, weight):
+    x.data = x.data * 2
+    part = x[1:]
+    part.add_(weight)
+    return x.square().sum() + part.sum()
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("program", [written_with_a_history, written_by_a_view])
+def test_what_is_written_to_other_memory_gives_the_tensor_its_history(program):
+    dispatch, seen = compiled(program), []
+    for function in (program, dispatch, dispatch):
+        x, weight = torch.ones(2, 3), torch.arange(3.0, requires_grad=True)
+        function(x, weight).backward()
+        seen.append((x.tolist(), x.requires_grad, x.is_leaf, x._version, weight.grad.tolist()))
+    assert seen[0] == seen[1] == seen[2]

@@ -142,3 +142,30 @@ def test_limits_of_types():
 
     x = torch.linspace(0, 1, 5)
     assert repr(dynascope.compile(program, backend="eager", fullgraph=True)(x)) == repr(program(x))
+
+
+def put(x):
+    x[0] = numpy.float32(1.5)
+
+
+def put_by_places(x):
+    x.__setitem__([0, 1], numpy.float16(2))
+
+
+def of_a_type(x):
+    return torch.tensor([1, numpy.float32(2)], dtype=torch.int64)
+
+
+def as_another(x):
+    return x.new_tensor(numpy.float32(1.5))
+
+
+@pytest.mark.parametrize("program", [put, put_by_places, of_a_type, as_another])
+def test_numbers_that_torch_refuses(program):
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x = torch.arange(3)
+        with pytest.raises(TypeError) as error:
+            function(x)
+        found.append((str(error.value), x.tolist()))
+    assert found[0] == found[1]

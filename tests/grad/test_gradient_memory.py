@@ -171,6 +171,20 @@ def test_of_a_tangent_that_the_program_gives(backend, requires_grad):
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+def test_of_a_tangent_that_one_leaf_gets_a_view_of_and_another_itself(backend):
+    def program(x, y, tangent):
+        (x.view(4) + y).backward(tangent)
+        x.grad.add_(1)
+
+    found = []
+    for function in (program, dynascope.compile(program, backend=backend)):
+        leaves, tangent = [torch.ones(4, requires_grad=True) for _ in range(2)], torch.ones(4)
+        function(*leaves, tangent)
+        found.append([each.tolist() for each in (*(leaf.grad for leaf in leaves), tangent)])
+    assert found[0] == found[1]
+
+
 def test_a_gradient_lies_in_memory_as_large_as_eagers():
     """Of the rows of a padded batch each has a gradient of its own; the parts of a concatenation share theirs."""
 

@@ -128,3 +128,23 @@ def test_they_are_kernels():
 
     explanation = dynascope.explain(program)(torch.ones(2, 3), torch.ones(3, 3, requires_grad=True))
     assert len(explanation.report.kernels) >= 3
+
+
+def test_what_comes_after_gradients_inside_is_told_apart():
+    """The pass of the second loss does not enter, and free, what the first results come from."""
+
+    def after_gradients(x):
+        row = x.unsqueeze(0)
+        same = row.squeeze(0)
+        torch.autograd.grad(same.square().sum(), same, create_graph=True)
+        scores = row.log_softmax(-1)
+        return scores.tanh(), scores, (x * x).sum()
+
+    def run(function):
+        leaf = torch.linspace(0, 1, 3, requires_grad=True)
+        result, scores, loss = function(leaf[1:])
+        loss.backward()
+        (result.sum() + scores[0, 0]).backward()
+        return leaf.grad
+
+    torch.testing.assert_close(*ours_and_eagers(after_gradients, run))

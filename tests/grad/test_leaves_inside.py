@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import dynascope
 import pytest
 import torch
@@ -153,3 +155,37 @@ def test_what_was_not_used_has_a_gradient_of_zeros_where_that_is_asked():
     compiled = dynascope.compile(unused_as_zeros, fullgraph=True)
     weight, real = torch.ones(3, requires_grad=True), torch.ones(2, 3)
     torch.testing.assert_close(compiled(weight, real), unused_as_zeros(weight, real))
+
+
+@pytest.mark.expects("leaf-inside")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.add_(torch.ones(3, requires_grad=True)),
+        lambda x: x[0].mul_(torch.full((), 3.0, requires_grad=True)),
+        lambda x: operator.setitem(x, slice(1), torch.ones(1, requires_grad=True) * 2),
+    ],
+)
+def test_an_input_that_is_written_gets_the_history_of_a_leaf_made_inside(write):
+    def program(x):
+        write(x)
+
+    found = []
+    for function in (program, dynascope.compile(program)):
+        x = torch.arange(3.0)
+        function(x)
+        found.append((x.tolist(), x.requires_grad, x.is_leaf, len(x.grad_fn.next_functions)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.expects("operator-failed")
+def test_a_leaf_made_inside_that_an_operator_without_derivative_leads_to():
+    def program(x):
+        step = torch.ones(3, requires_grad=True)
+        return torch.heaviside(step, step) * x
+
+    for function in (program, dynascope.compile(program)):
+        x = torch.ones((), requires_grad=True)
+        result = function(x)
+        with pytest.raises(RuntimeError, match="derivative for aten::heaviside is not implemented"):
+            result.sum().backward()

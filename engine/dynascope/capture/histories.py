@@ -30,6 +30,11 @@ def functions_of(examples: Iterable[torch.Tensor]) -> list[Any]:
     return list(found)
 
 
+def have_no_derivative(examples: Iterable[torch.Tensor]) -> bool:
+    """Whether one of them came by an operator that has none: every backward pass that comes there raises."""
+    return any(type(function).__name__ == "NotImplemented" for function in functions_of(examples))
+
+
 def leads_into(example: torch.Tensor, freed: Collection[Any]) -> bool:
     """Whether the tensor came from one of these functions, or every way back from it comes to one and passes torch's own alone: who
     differentiates it differentiates them. Functions of the program's on the way say themselves, at their lines, what they miss."""
@@ -55,6 +60,13 @@ def storage_of(node: fx.Node) -> int | None:
     """The identity of the memory that a node's tensor lies in."""
     example = node.meta.get("example_value")
     return example.untyped_storage()._cdata if isinstance(example, torch.Tensor) else None
+
+
+def with_new_histories(graph: fx.Graph) -> list[fx.Node]:
+    """The inputs that are written, and come from what was written to them."""
+    given = [node for node in graph.nodes if node.op == "placeholder"]
+    examples = [(node, example) for node in given if isinstance(example := node.meta.get("example_value"), torch.Tensor)]
+    return [node for node, example in examples if example._version and function_of(example) is not None]
 
 
 def lead_to(nodes: Iterable[fx.Node], leaves: Iterable[torch.Tensor]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -69,6 +70,28 @@ def says_type(thing: Any) -> bool:
     if isinstance(thing, type):
         return thing.__module__ == "builtins" or issubclass(thing, numpy.generic) and thing.__module__ == "numpy"
     return thing is None or type(thing) is str or is_dtype(thing)
+
+
+@cache
+def refusal_as_element(kind: type, dtype: torch.dtype) -> str | None:
+    """What `torch.tensor` says of NumPy's numbers of a kind, at which it looks itself: it takes no `float32` for a whole number."""
+    try:
+        torch.tensor(kind(1), dtype=dtype, device="cpu")
+    except (TypeError, ValueError, RuntimeError) as error:
+        return str(error)
+    return None
+
+
+@cache
+def refusal_as_item(kind: type) -> str | None:
+    """What `x[i] = number` says of NumPy's numbers of a kind: only those that are floats of Python's or whole are taken."""
+    if kind not in TYPES:
+        return None
+    try:
+        torch.zeros((), device="cpu")[()] = kind(1)
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 def makes_number(function: Any) -> bool:

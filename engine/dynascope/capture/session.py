@@ -105,7 +105,7 @@ from dynascope.capture.outside_generators import check_finished
 from dynascope.capture.parts import all_parts, describe, needs
 from dynascope.capture.places import breaks_at_its_call, knows_torch
 from dynascope.capture.plan import Plan
-from dynascope.capture.protocols import gradient_requirements, gradients
+from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.gradient_requirements import (
     RequirementValue,
     are_unseen,
@@ -501,11 +501,12 @@ class Session:
         caught_warnings.check_left(machine)
         context_variables.check_left(machine)
         outputs = tuple(needs(plan.roots()))
+        tensor_data.check_views(machine, outputs)
         if not {parameter.node for parameter in machine.parameters_made}.isdisjoint(outputs):
             raise CaptureAgain(makes_leaves=False)
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
-        differentiable = [node for node in outputs if not self.is_freed(node)]
+        differentiable = [node for node in (*outputs, *histories.with_new_histories(machine.graph.graph)) if not self.is_freed(node)]
         if histories.lead_to(differentiable, examples_of_leaves(machine)):
             if are_unseen(machine, differentiable):
                 leave_out_leaves(machine)

@@ -25,7 +25,7 @@ from dynascope.grad.options import GradOptions
 from dynascope.grad.outputs import Overlap, OverlappingInputs, check_inputs, sharing_storages
 from dynascope.grad.pair import Computed, GradPair, InputItself, Overwritten, PartialBackward
 from dynascope.grad.partition import Parts, partition, recomputed
-from dynascope.grad.passes import ends_of, inputs_reached, leaves_reached, possible_after
+from dynascope.grad.passes import ends_of, has_no_derivative, inputs_reached, leaves_reached, possible_after
 from dynascope.grad.prims import steps_in_prims
 from dynascope.grad.program import Program, Recorded, record
 from dynascope.grad.reasons import (
@@ -170,6 +170,8 @@ def _check_leaves(recorded: Recorded) -> None:
     if not outputs:
         return
     inputs, number = set(map(id, recorded.leaves)), str(recorded.results.differentiable_outputs[0])
+    if has_no_derivative([output.grad_fn for output in outputs]):
+        raise DifferentiationRefused(OperatorFailed("backward", "an operator that a result comes from has no derivative"))
     are_reached = bool(inputs_reached(outputs, recorded.leaves))
     is_one = any(output.grad_fn is None and id(output) not in inputs for output in outputs)
     if is_one or (not are_reached and ends_of([output.grad_fn for output in outputs])):

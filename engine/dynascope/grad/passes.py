@@ -23,6 +23,8 @@ from dynascope.grad.pair import GradPair, InputItself
 from dynascope.grad.versions import Check, change_of
 
 WRITE_TO_A_PART = "CopySlices"
+WITHOUT_DERIVATIVE = "NotImplemented"
+"""Autograd's function of an operator that has no derivative."""
 SECOND_TIME = "backward through the graph a second time"
 
 
@@ -48,7 +50,7 @@ def possible_after(outputs: list[torch.Tensor], given: Iterable[Any]) -> frozens
 
 def inputs_reached(outputs: list[torch.Tensor], leaves: list[Any]) -> frozenset[int]:
     """The numbers of the leaves that the outputs' histories lead to."""
-    themselves = {id(output) for output in outputs}
+    themselves = {id(output) for output in outputs if output.grad_fn is None}
     found = leaves_reached([output.grad_fn for output in outputs], leaves)
     return found | {i for i, leaf in enumerate(leaves) if id(leaf) in themselves}
 
@@ -62,6 +64,11 @@ def leaves_reached(nodes: list[Any], leaves: list[Any]) -> frozenset[int]:
 def ends_of(nodes: list[Any]) -> list[torch.Tensor]:
     """The leaves that autograd's functions lead to, whether or not they are inputs."""
     return [leaf for node in _reached(nodes) if (leaf := getattr(node, "variable", None)) is not None]
+
+
+def has_no_derivative(nodes: list[Any]) -> bool:
+    """Whether they lead to an operator without one: every pass that comes there raises, for leaves made inside too."""
+    return any(type(node).__name__ == WITHOUT_DERIVATIVE for node in _reached(nodes))
 
 
 def _reached(nodes: list[Any]) -> set[Any]:

@@ -127,12 +127,11 @@ def accumulate(
         if gradient.example.requires_grad:  # a tangent, as the program gave it
             gradient = apply_method(machine, torch.Tensor.detach, [gradient], {})
             shared[storage_of(gradient.node)] += 1
-        if is_taken:
-            shared[storage_of(gradient.node)] = 1
+        is_alone = is_taken or shared[storage_of(gradient.node)] == 1
         if isinstance(present, TensorValue):
             apply_method(machine, torch.Tensor.add_, [present, gradient], {})
         else:
-            gradients.write(machine, leaf, of_its_own(machine, leaf, gradient, shared))
+            gradients.write(machine, leaf, of_its_own(machine, leaf, gradient, is_alone))
     return NONE
 
 
@@ -285,15 +284,13 @@ def is_view_of_tangent(gradient: Value, found: list[Value], tangents: list[Value
     return references == 1 and any(storage_of(each.node) == storage_of(gradient.node) for each in given)
 
 
-def of_its_own(
-    machine: Machine, leaf: TensorValue, gradient: TensorValue, shared: collections.Counter[int | None]
-) -> TensorValue:
+def of_its_own(machine: Machine, leaf: TensorValue, gradient: TensorValue, is_alone: bool) -> TensorValue:
     """A gradient becomes that of a leaf: in memory of its own, laid out as the leaf (torch/csrc/autograd/functions/
-    accumulate_grad.h). Where it is that already, autograd takes it as it is. `shared` says how many nodes lie in each memory."""
+    accumulate_grad.h). Where it is that already, autograd takes it as it is. `is_alone` says that nobody else has its memory."""
     one, other = leaf.example, gradient.example
     is_dense = torch.ops.aten.is_non_overlapping_and_dense(one)
     fits = other.stride() == one.stride() if is_dense else other.is_contiguous()
-    if fits and gradient.object is None and shared[other.untyped_storage()._cdata] == 1 and not other.storage_offset():
+    if fits and gradient.object is None and is_alone and not other.storage_offset():
         return gradient
     if not is_dense or one.is_contiguous():
         contiguous = {"memory_format": ConstantValue(torch.contiguous_format)}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.autograd_functions import HOLDS_GRAPH
-from dynascope.capture import layouts
+from dynascope.capture import layouts, numpy_numbers
 from dynascope.capture.calls import (
     element_counts,
     inference_mode,
@@ -526,6 +526,8 @@ class Operation:
             refusal = check_numbers(self.target, self.examples, self.named_examples)
             if refusal is not None:
                 raise Break(TorchCallFails(self.machine.expression(), refusal))
+        if self.name.strip("_") == "setitem" and (refusal := numpy_numbers.refusal_as_item(self.values[-1].python_type)) is not None:
+            raise Break(TorchCallFails(self.machine.expression(), refusal))  # a graph would hold a number of Python's in its place
         devices = {tensor.device: None for tensor in self.tensors}
         if (device := self.device()) not in devices and (missing := missing_device(device)) is not None:
             raise Break(TorchCallFails(self.machine.expression(), missing))

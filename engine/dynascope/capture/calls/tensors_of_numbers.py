@@ -26,9 +26,10 @@ from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.protocols.iteration import elements
-from dynascope.capture.reasons import ForeignCall
+from dynascope.capture.reasons import ForeignCall, TorchCallFails
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
+    NONE,
     TRUE,
     ArrayValue,
     ConstantValue,
@@ -52,6 +53,8 @@ def new_tensor(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     like, *given = map(machine.realize, (*arguments, *by_name))
     if isinstance(like, TensorValue) and len(given) == 1 and isinstance(given[0], ArrayValue):
         return machine.call_now(ConstantValue(torch.tensor), given, options_like(machine, like, others))
+    if isinstance(like, TensorValue) and len(given) == 1:
+        check_numpy_numbers(machine, given[0], options_like(machine, like, others)["dtype"])
     if not isinstance(like, TensorValue) or len(given) != 1 or not is_of_numbers(machine, given[0]):
         return apply_method(machine, torch.Tensor.new_tensor, list(arguments), keywords)
     return tensor_like(machine, like, given[0], others)
@@ -162,6 +165,7 @@ def from_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     if len(arguments) != 1 or not keywords.keys() <= {"dtype", "device"}:
         return None
     numbers = list(numbers_in(machine, arguments[0]))
+    check_numpy_numbers(machine, arguments[0], keywords.get("dtype", NONE))
     shape = shape_of(machine, arguments[0])
     if shape is None or (not shape and isinstance(numbers[0], TensorValue)):
         return None  # `torch.tensor(x)` copies it, of whatever shape
@@ -182,6 +186,18 @@ def from_parts(machine: Machine, arguments: Arguments, keywords: Keywords) -> Va
     if len(shape) == 1:
         return row
     return apply_method(machine, torch.Tensor.view, [row, *map(ConstantValue, shape)], {})
+
+
+def check_numpy_numbers(machine: Machine, data: Value, dtype: Value) -> None:
+    """Breaks where torch refuses one of NumPy's numbers for the type: a graph holds numbers of Python's in their place."""
+    known = machine.realize(dtype)
+    if not isinstance(known, ConstantValue) or not isinstance(known.value, torch.dtype):
+        return
+    for each in numbers_in(machine, data):
+        if isinstance(each, ConstantValue | SymbolicNumber) and each.python_type in numpy_numbers.TYPES:
+            refusal = numpy_numbers.refusal_as_element(each.python_type, known.value)
+            if refusal is not None:
+                raise Break(TorchCallFails(machine.expression(), refusal))
 
 
 def holds_any(machine: Machine, number: Value, dtype: Value) -> bool:

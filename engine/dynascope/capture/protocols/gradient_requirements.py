@@ -165,11 +165,13 @@ def examples_of_leaves(machine: Machine) -> list[torch.Tensor]:
 
 
 def are_unseen(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
-    """Whether nobody can tell of the leaves made inside, though histories of results end in them: none of them leaves the graph or has
-    a hook, and what requires grad does so for other leaves as well."""
+    """Whether nobody can tell of the leaves made inside, though histories of `outputs` end in them: none of them leaves the graph or has
+    a hook, what requires grad does so for other leaves as well, and passes that come there raise nothing."""
     leaves = examples_of_leaves(machine)
     examples = [node.meta.get("example_value") for node in outputs]
     tensors = [each for each in examples if isinstance(each, torch.Tensor) and each.requires_grad]
+    if histories.have_no_derivative(tensors):
+        return False
     if machine.hooked or any(isinstance(node.target, HOLDS_GRAPH) for node in machine.graph.graph.nodes):
         return False
     if any(each is leaf for each in tensors for leaf in leaves):

@@ -9,6 +9,7 @@ from it before is left to Python: of what autograd keeps there it has the new me
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
@@ -103,18 +104,31 @@ def as_given(machine: Machine, tensor: TensorValue) -> TensorValue:
 
 
 def count_writes(machine: Machine, written: list[TensorValue]) -> None:
-    """A write is one to both, and counted for the assigned tensor alone. Not of what was assigned by another name: that is a break."""
+    """A write is one to both, and counted for the assigned tensor alone. Not of what was assigned by another name: that is a break, and
+    so is one that gives what is held a history, which the assigned tensor would have."""
     for held, known in list(machine.assigned.items()):
         if any(tensor.example._base is held.example or counts_with(tensor, held) for tensor in written):
-            if known.tensor is held:
+            if known.tensor is held or held.example.requires_grad:
                 raise Break(TensorAttribute("data"))
             machine.graph.counts_write(known.tensor.node)
 
 
+def check_views(machine: Machine, outputs: Iterable[fx.Node]) -> None:
+    """What leaves the graph and is a view of an assigned tensor would be one of what it holds: a write to it would not be one to the
+    tensor, nor give it a history."""
+    held = [each for each, known in machine.assigned.items() if known.tensor is not each]
+    if any(node is not each.node and comes_from(node, each.node) for each in held for node in outputs):
+        raise Break(TensorAttribute("data"))
+
+
 def counts_with(tensor: TensorValue, held: TensorValue) -> bool:
+    return comes_from(tensor.node, held.node)
+
+
+def comes_from(node: fx.Node, held: fx.Node) -> bool:
     """Whether it is the tensor, or came from it by `detach()` and views, which count writes together; `.data` counts alone."""
-    node, memory = tensor.node, storage_of(tensor.node)
-    while node is not held.node:
+    memory = storage_of(node)
+    while node is not held:
         before = node.args[0] if node.args else None
         if node.target is getattr or not isinstance(before, fx.Node) or storage_of(before) != memory:
             return False
