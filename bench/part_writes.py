@@ -1,6 +1,8 @@
 """Programs that write parts of one tensor, one after another, beside eager and torch.compile.
 
-    PYTHONPATH=engine python bench/part_writes.py [--device cuda] [--scale 2] [--only heat] [--rounds 9] [--no-torch-compile]
+    PYTHONPATH=engine python bench/part_writes.py                               on a processor, into RESULTS.md
+    PYTHONPATH=engine python bench/part_writes.py --device cuda --scale 8       on a GPU, into RESULTS.md
+    PYTHONPATH=engine python bench/part_writes.py --only heat --no-torch-compile    some of it, printed
 
 Each call works on what the one before left, where a program changes its inputs. Results, and inputs afterwards, are compared with eager's
 first, bit for bit on a processor where a program's operators round alone. Milliseconds a call, medians of interleaved rounds.
@@ -15,8 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from results import write_section
 
 F64 = torch.float64
+NOTE = "Medians of rounds in turn. Results, and inputs afterwards, are compared with eager's first. Kernels and the first call are ours."
 
 
 @dataclass(frozen=True)
@@ -211,14 +215,21 @@ def slopes(temperature, mask, thickness, result):
 def main() -> None:
     options = arguments()
     torch.set_grad_enabled(False)
-    columns = "program | eager, ms | torch.compile, ms | ours, ms | ours / eager | ours / torch.compile | kernels | first call, s"
-    print(f"| {columns} |\n{'|---' * 8}|")
+    rows = []
     for name, each in PROGRAMS.items():
         if options.only in name:
-            print(measured(name, each, options), flush=True)
+            rows.append(measured(name, each, options))
+            print(" | ".join(rows[-1]), flush=True)
+    if options.only or options.no_torch_compile:
+        return
+    columns = ["program", "eager, ms", "torch.compile, ms", "ours, ms", "ours / eager", "ours / torch.compile", "kernels", "first call, s"]
+    on_gpu = options.device == "cuda"
+    command = f"PYTHONPATH=engine python bench/part_writes.py{' --device cuda' if on_gpu else ''}"
+    command += f" --scale {options.scale}" if options.scale != 1 else ""
+    write_section(f"Writes into parts, {'a GPU' if on_gpu else 'a processor'}", command, columns, rows, NOTE)
 
 
-def measured(name: str, each: Program, options: argparse.Namespace) -> str:
+def measured(name: str, each: Program, options: argparse.Namespace) -> list[str]:
     import dynascope
 
     given = tuple(tensor.to(options.device) for tensor in each.make(options.scale))
@@ -234,7 +245,7 @@ def measured(name: str, each: Program, options: argparse.Namespace) -> str:
     times = interleaved({side: (lambda f=f, s=states[side]: f(*s)) for side, f in sides.items()}, options)
     figures = [f"{times[side] * 1e3:.3f}" if side in times else "-" for side in ("eager", "torch.compile", "ours")]
     ratios = [f"{times['ours'] / times[side]:.2f}" if side in times else "-" for side in ("eager", "torch.compile")]
-    return f"| {' | '.join([name, *figures, *ratios, str(kernels(each, given)), f'{first:.1f}'])} |"
+    return [name, *figures, *ratios, str(kernels(each, given)), f"{first:.1f}"]
 
 
 def check(name: str, each: Program, mine: Callable, given: tuple) -> None:
