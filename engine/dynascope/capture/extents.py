@@ -510,10 +510,12 @@ class Extents:
         if self.known == (len(scope.roots), len(scope.log)):
             self._follow_computed()
             return
-        roots, self.known = self.known[0], (len(scope.roots), len(scope.log))
-        if self.worlds is None or roots != len(scope.roots) or not self.worlds.are_possible:
-            self._begin(self._wide_enough(scope))
+        if self.worlds is None or self.known[0] != len(scope.roots) or not self.worlds.are_possible:
+            worlds = self._wide_enough(scope)  # to fix a number that only the run knows is a break: then these are the old ones
+            self.known = (len(scope.roots), len(scope.log))
+            self._begin(worlds)
         else:
+            self.known = (len(scope.roots), len(scope.log))
             self._follow_computed()
 
     def _wide_enough(self, scope: Scope) -> Worlds:
@@ -527,7 +529,6 @@ class Extents:
             return worlds
         for name in confined:
             fix(scope.root(name, scope.hints[name]))
-        self.known = (len(scope.roots), len(scope.log))
         return Worlds(scope, of_floats=True)
 
     def _follow_computed(self) -> None:
