@@ -1,6 +1,7 @@
 """First call in a fresh process with empty caches: ours against torch.compile (inductor), the import of torch left out.
 
     python bench/first_call.py [--rounds 3]
+    python bench/first_call.py --networks efficientnet_b0 densenet121     a training step of each, of timm's, into a section of their own
 
 Each trial is a process of its own with cache folders of its own; the two sides take turns. Both sides' Python files are
 compiled to bytecode beforehand, as pip does where it installs a package.
@@ -28,7 +29,7 @@ import json, sys, time
 import torch, programs
 side, case, phase, charity = sys.argv[1:]
 torch.manual_seed(0)
-function, arguments = getattr(programs, case)()
+function, arguments = programs.network(case) if phase == "training step" else getattr(programs, case)()
 if charity == "yes":
     import torch._dynamo, torch._inductor.compile_fx, torch._inductor.codegen.cpp
 start = time.perf_counter()
@@ -37,7 +38,7 @@ if side == "ours":
     compiled = dynascope.compile(function)
 else:
     compiled = torch.compile(function)
-if phase == "training":
+if phase.startswith("training"):
     compiled(*arguments).sum().backward()
 else:
     with torch.no_grad():
@@ -64,7 +65,9 @@ def trial(side: str, case: str, phase: str, charity: str, caches: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--networks", nargs="+", default=[], metavar="NAME")
+    options = parser.parse_args()
+    rounds = options.rounds
     compileall.compile_dir(os.path.dirname(importlib.util.find_spec("dynascope").origin), quiet=1)
     columns = [
         "case",
@@ -77,8 +80,12 @@ def main() -> None:
         "warm ratio",
     ]
     note = f"Cold: empty caches, our C hook's own build included. Warm: a second process with the caches of the first. Rounds: {rounds}."
-    rows = []
-    for name, case in CASES.items():
+    rows: list[list[str]] = []
+    for name in options.networks:
+        rows.append(row(f"timm {name}", name, "training step", rounds))
+        command = f"python bench/first_call.py --rounds {rounds} --networks {' '.join(options.networks)}"
+        write_section("First call of networks for images", command, columns, rows, f"{note} Batches of 4, 96 x 96, one thread.")
+    for name, case in () if options.networks else CASES.items():
         for phase in PHASES:
             rows.append(row(name, case, phase, rounds))
             write_section("First call", f"python bench/first_call.py --rounds {rounds}", columns, rows, note)

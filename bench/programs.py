@@ -59,5 +59,11 @@ def inputs50():
     return total, tuple(torch.randn(8) for _ in range(50))
 
 
+def network(name):
+    import timm
+
+    return timm.create_model(name, pretrained=False, num_classes=10).train(), (torch.randn(4, 3, 96, 96),)
+
+
 def transformer2():
     return nn.Sequential(Block(64, 4), Block(64, 4)), (torch.randn(2, 16, 64),)

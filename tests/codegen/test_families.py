@@ -43,6 +43,21 @@ def test_one_text_serves_several_sizes() -> None:
         torch.testing.assert_close(ours, eagers)
 
 
+@pytest.mark.compiler
+def test_the_bits_are_those_of_kernels_apart(monkeypatch) -> None:
+    def f(*images):
+        made = [functional.gelu(functional.layer_norm(x, x.shape[2:])).mean((2, 3)) for x in images]
+        return [*made, *(row.softmax(-1) / row.std(-1, keepdim=True) for row in made)]
+
+    merged = module(f, *IMAGES)
+    monkeypatch.setattr(families, "FEWEST", 1000)
+    apart = module(f, *IMAGES)
+    assert len(merged.distinct) < len(apart.distinct)
+    results = [build(runnable_of(each)).call(*IMAGES) for each in (merged, apart)]
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_the_wrapper_passes_the_numbers_of_each_step() -> None:
     made = module(lambda *inputs: [x + 1 for x in inputs], *(torch.randn(length) for length in (64, 96, 128)))
     (kernel,) = made.distinct
