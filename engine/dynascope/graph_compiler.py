@@ -151,22 +151,14 @@ def compile_graph(
         if "hooked" in node.meta:  # autograd's own function is what the program finds
             run_apart(node)
     if has_late_numbers(graph):
-        if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
-            return _operators(graph, node)
-        parts = parts_of(graph, ends=ends_of_parts(graph, shown))
-        if (node := read_by_an_earlier_part(graph, parts)) is not None:
-            return _as_written_through_data(graph, node)
-        return _compile_parts(graph, example_inputs, options, region, clock, parts, shown)
+        return _compile_cut(
+            graph, example_inputs, options, region, clock, lambda: parts_of(graph, ends=ends_of_parts(graph, shown)), shown
+        )
     if (node := without_a_way(graph, shown)) is not None:
         reason = OutputNotReproducible(node.name, "another is computed from it, and gradients inside are differentiated again")
         return CompiledGraph(graph.forward, graph, notes=(_explained(reason, node),))
     if levels := parts_by_histories(graph, shown, borders_of_buckets(graph), origins):
-        if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
-            return _operators(graph, node)
-        parts = parts_of(graph, levels)
-        if (node := read_by_an_earlier_part(graph, parts)) is not None:
-            return _as_written_through_data(graph, node)
-        return _compile_parts(graph, example_inputs, options, region, clock, parts, None)
+        return _compile_cut(graph, example_inputs, options, region, clock, lambda: parts_of(graph, levels), None)
     return compile_whole(graph, example_inputs, options, region, clock)
 
 
@@ -309,6 +301,24 @@ def _varies(node: fx.Node) -> bool:
     layout = node.meta.get("layout")
     layouts = layout if isinstance(layout, (list, tuple)) else (layout,)
     return "size" in node.meta or any(each is not None and each.varies for each in layouts)
+
+
+def _compile_cut(
+    graph: fx.GraphModule,
+    example_inputs: tuple,
+    options: Options,
+    region: str,
+    clock: StageClock,
+    cut: Callable[[], list[Part]],
+    shown: Collection[fx.Node] | None,
+) -> CompiledGraph:
+    """In parts, where each by itself does what the whole does."""
+    if (node := converted_to_several_types(list(graph.graph.nodes))) is not None:
+        return _operators(graph, node)
+    parts = cut()
+    if (node := read_by_an_earlier_part(graph, parts)) is not None:
+        return _as_written_through_data(graph, node)
+    return _compile_parts(graph, example_inputs, options, region, clock, parts, shown)
 
 
 def _compile_parts(

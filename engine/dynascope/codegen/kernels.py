@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,11 +72,7 @@ class KernelModule:
     @property
     def distinct(self) -> tuple[Kernel, ...]:
         """Each kernel once, as its first step calls it."""
-        found: dict[str, Kernel] = {}
-        for kernel in self.kernels:
-            if kernel is not None:
-                found.setdefault(kernel.name, kernel)
-        return tuple(found.values())
+        return distinct(self.kernels)
 
     @property
     def served(self) -> dict[str, tuple[FusionGroup, ...]]:
@@ -85,3 +82,12 @@ class KernelModule:
             if kernel is not None:
                 found.setdefault(kernel.name, []).append(kernel.group)
         return {name: tuple(groups) for name, groups in found.items()}
+
+
+def distinct(kernels: Iterable[Kernel | None]) -> tuple[Kernel, ...]:
+    """Of the kernels by step each once, as its first step calls it."""
+    found: dict[str, Kernel] = {}
+    for kernel in kernels:
+        if kernel is not None:
+            found.setdefault(kernel.name, kernel)
+    return tuple(found.values())

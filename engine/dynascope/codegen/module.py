@@ -15,7 +15,7 @@ from dynascope.codegen.cpp.families import merged
 from dynascope.codegen.cpp.rows import scalar_kinds
 from dynascope.codegen.cpp.unit import units
 from dynascope.codegen.identity import Identity, identity
-from dynascope.codegen.kernels import Kernel, KernelModule
+from dynascope.codegen.kernels import Kernel, KernelModule, distinct
 from dynascope.codegen.launches import launches_of
 from dynascope.codegen.library_calls import fastest
 from dynascope.codegen.runnable import CppLaunch, Runnable, TritonLaunch
@@ -34,8 +34,7 @@ def emit(schedule: Schedule, target: Target = PORTABLE, empties_its_list: bool =
     kernels = tuple(_kernel(step, schedule, target, taken, made) for step in schedule.steps)
     served = merged(kernel for kernel, _ in made.values())
     kernels = tuple(kernel and _served(kernel, served) for kernel in kernels)
-    texts = {kernel.name: kernel for kernel in (_served(kernel, served) for kernel, _ in made.values())}
-    own = [kernel for kernel in texts.values() if kernel.language == "cpp"]
+    own = [kernel for kernel in distinct(kernels) if kernel.language == "cpp"]
     wrapper, wrapper_links, values = emit_wrapper(schedule, kernels, empties_its_list)
     return KernelModule(schedule, kernels, units(own, schedule.program.name), wrapper, wrapper_links, values, empties_its_list, target)
 

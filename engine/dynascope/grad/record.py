@@ -304,7 +304,7 @@ class Recorder(TorchDispatchMode):
         source = self._known(args[0]) if isinstance(args[0], torch.Tensor) else self._number_as_tensor(args[0])
         refuse_symbols(func, (args[1:], kwargs))
         result = call_meta_kernel(func, (source, *args[1:]), kwargs)
-        arguments = positional(func, args, kwargs)[1:]
+        arguments = in_order(func, args, kwargs)[1:]
         if self.tape.phase == "backward":
             self.viewed |= {id(view): (view, source) for view in ([result] if isinstance(result, torch.Tensor) else result)}
         if isinstance(result, torch.Tensor):
@@ -455,7 +455,7 @@ class Recorder(TorchDispatchMode):
         return value, handle
 
 
-def positional(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def in_order(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments in the schema's order, as far as any is given by name."""
     if not kwargs:
         return tuple(args)

@@ -18,9 +18,10 @@ from dynascope.dataclass import dataclass
 from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.mutations import MUTATIONS
 from dynascope.grad.operators import is_view, traits
-from dynascope.grad.record import FAKE, Recorder, positional
+from dynascope.grad.record import FAKE, Recorder, in_order
 from dynascope.grad.storage import Cell, Geometry, Memory, geometry_of
-from dynascope.grad.tape import META, PLAIN, Layout, Value
+from dynascope.grad.tape import META, PLAIN, Layout, Value, layout_of
+from dynascope.grad.trails import told_of
 from dynascope.grad.views import ViewRecipe
 from dynascope.meta_kernels import autocast
 
@@ -112,19 +113,13 @@ class LayoutRecorder(Recorder):
 
     def _remember(self, key: tuple, func: Any, result: Any) -> None:
         results = result if isinstance(result, tuple) else (result,)
-        if not all(isinstance(each, torch.Tensor) for each in results):
+        cells = [self.memory.cell(each) if isinstance(each, torch.Tensor) else None for each in results]
+        if None in cells:
             return
-        cells = map(self.memory.cell, results)
-        layouts = [
-            Layout(tuple(each.shape), each.stride(), each.dtype, cell.device)
-            for each, cell in zip(results, cells, strict=True)
-            if cell is not None
-        ]
-        if len(layouts) == len(results):
-            if len(_KNOWN) >= _MOST_KNOWN:
-                _KNOWN.clear()
-            extents = (extent for layout in layouts for extent in (*layout.sizes, *layout.strides))
-            _KNOWN[key] = Known(layouts, (func, *extents), isinstance(result, tuple))
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        layouts = [layout_of(each, cell.device) for each, cell in zip(results, cells, strict=True) if cell is not None]
+        _KNOWN[key] = Known(layouts, told_of(func, layouts), isinstance(result, tuple))
 
     def _laid_out(self, known: Known, numbers: list[Any]) -> Any:
         assert self.trail is not None and isinstance(self.memory, LayoutMemory)
@@ -146,7 +141,7 @@ class LayoutRecorder(Recorder):
         if way.kind == "same":
             self.memory.add_same(result, args[0])
         else:
-            self.memory.add_view(result, args[0], ViewRecipe(way.operator, positional(way.operator, args, kwargs)[1:]))
+            self.memory.add_view(result, args[0], ViewRecipe(way.operator, in_order(way.operator, args, kwargs)[1:]))
         return result
 
 

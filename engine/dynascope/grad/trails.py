@@ -18,7 +18,7 @@ import torch
 from dynascope.grad.numbers import number_of
 from dynascope.grad.reasons import DifferentiationRefused, VaryingNumberNeeded
 from dynascope.grad.shapes import is_dense, is_surely_dense
-from dynascope.grad.tape import PLAIN, Sizes, Tape, Value, leaves
+from dynascope.grad.tape import PLAIN, Layout, Tape, Value, leaves
 from dynascope.sizes import Size, evaluate, hints_of
 from dynascope.sizes.worlds import Worlds
 
@@ -126,12 +126,7 @@ class Trail:
 
     def step(self, target: Any, results: Any) -> None:
         """An operator that was recorded. Its results follow from its operands, by a rule for all sizes."""
-        layouts = [leaf.layout for leaf in leaves(results) if isinstance(leaf, Value)]
-        self.ran(target, [(layout.sizes, layout.strides) for layout in layouts])
-
-    def ran(self, target: Any, layouts: Sequence[tuple[Sizes, Sizes]]) -> None:
-        """The same, with the sizes and strides of the results."""
-        self.found.append((target, *(extent for sizes, strides in layouts for extent in (*sizes, *strides))))
+        self.found.append(told_of(target, [leaf.layout for leaf in leaves(results) if isinstance(leaf, Value)]))
 
     def holds_at(self, values: Mapping[str, Any], other: Trail) -> bool:
         """Whether a recording with these values did what this one says of all values."""
@@ -174,6 +169,11 @@ class Trail:
         if size is None:
             raise DifferentiationRefused(VaryingNumberNeeded(f"the number {row[0]}", frozenset()))
         return size
+
+
+def told_of(target: Any, layouts: Sequence[Layout]) -> tuple:
+    """What a trail holds of an operator that gave these results."""
+    return (target, *(extent for layout in layouts for extent in (*layout.sizes, *layout.strides)))
 
 
 def _says_nothing(observed: tuple, at: int) -> bool:

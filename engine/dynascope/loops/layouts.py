@@ -14,8 +14,8 @@ from torch import fx
 
 from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
-from dynascope.loops.nodes import TensorView
-from dynascope.sizes import Size, is_constant, known
+from dynascope.loops.nodes import Buffer, TensorView
+from dynascope.sizes import Size, is_constant, known, same
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,13 @@ def dense(sizes: Sequence[Extent], order: Iterable[int]) -> tuple[Extent, ...]:
 def is_empty(tensor: TensorView) -> bool:
     """Whether it never has an element. A size that varies is at least 1."""
     return any(is_constant(size, 0) for size in tensor.sizes)
+
+
+def is_dense(buffer: Buffer) -> bool:
+    """Whether each place of the memory is one element."""
+    pairs = [(size, stride) for size, stride in zip(buffer.sizes, buffer.strides, strict=True) if not is_constant(size, 1)]
+    reach = sum((size - 1) * stride for size, stride in pairs)
+    return not any(is_constant(stride, 0) for _, stride in pairs) and same(reach + 1, buffer.elements)
 
 
 def broadcast(shapes: Iterable[tuple[Extent, ...]]) -> tuple[Extent, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from dynascope.loops.layouts import is_dense
 from dynascope.loops.nodes import Buffer, ExternCall
 from dynascope.schedule import memory
 from dynascope.schedule.groups import FusionGroup, ScatterGroup, Schedule, Step
@@ -65,9 +66,4 @@ def _pairs(group: FusionGroup, dying: list[str], kept: set[str], buffers: dict[s
 
 def _as_large(one: Buffer, other: Buffer) -> bool:
     """Whether one's memory holds the other, which may be seen with other sizes: places in kernels are flat."""
-    return (one.dtype, one.device) == (other.dtype, other.device) and same(one.elements, other.elements) and _is_dense(one)
-
-
-def _is_dense(buffer: Buffer) -> bool:
-    reach = sum((size - 1) * stride for size, stride in zip(buffer.sizes, buffer.strides, strict=True))
-    return same(reach + 1, buffer.elements)
+    return (one.dtype, one.device) == (other.dtype, other.device) and same(one.elements, other.elements) and is_dense(one)

@@ -10,7 +10,6 @@ go through several rows each; another adds up what these leave. On a GPU, where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -23,7 +22,6 @@ from dynascope.loops.nodes import (
     Body,
     Buffer,
     CheckIndex,
-    ExternCall,
     Load,
     LoopProgram,
     Operation,
@@ -31,8 +29,9 @@ from dynascope.loops.nodes import (
     Scan,
     Store,
 )
+from dynascope.schedule import memory
 from dynascope.schedule.emission import finished
-from dynascope.schedule.groups import FusionGroup, ScatterGroup, Step
+from dynascope.schedule.groups import FusionGroup, Step
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.nests import indices_of, shaped
 from dynascope.schedule.passes import arrange, index_of
@@ -64,10 +63,10 @@ class _State:
     def __init__(self, program: LoopProgram, steps: tuple[Step, ...]) -> None:
         self.steps: list[list[Step]] = [[step] for step in steps]
         self.buffers = dict(program.buffers)
-        self.makers = {name: number for number, step in enumerate(steps) for name in _writes(step)}
+        self.makers = {name: number for number, step in enumerate(steps) for name in memory.makes(step)}
         self.readers: dict[str, set[int]] = {}
         for number, step in enumerate(steps):
-            for name in _reads(step):
+            for name in memory.reads(step):
                 self.readers.setdefault(name, set()).add(number)
         self.kept = {view.buffer for view in views_in(program.outputs)}
 
@@ -241,15 +240,3 @@ def _last_sums(sums: FusionGroup, parts: dict[int, Buffer]) -> FusionGroup:
             numbers[at] = builder.append(instantiate(operation, numbers.__getitem__, lambda index: index))
     body: Body = without_unused(builder.body)
     return replace(finished(sums.device, *shaped(body, (column,), (part,))), name=sums.name)
-
-
-def _writes(step: Step) -> tuple[str, ...]:
-    if isinstance(step, ExternCall):
-        return tuple(result.name for result in step.results if isinstance(result, Buffer))
-    return step.group.writes if isinstance(step, ScatterGroup) else step.writes
-
-
-def _reads(step: Step) -> Iterable[str]:
-    if isinstance(step, ExternCall):
-        return [view.buffer for view in views_in((step.arguments, step.keywords))]
-    return (*step.group.reads, step.node.base) if isinstance(step, ScatterGroup) else (*step.reads, *(base for _, base in step.bases))

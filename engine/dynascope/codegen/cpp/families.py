@@ -42,11 +42,11 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A text with its numbers taken out: `pieces` stand around `numbers`, as they are written; `key` is the same for kernels that the same
-    text can serve, whatever their buffers are called."""
+    """A text with its numbers taken out: `pieces` stand around `numbers`, which are as they are written, because 576 is no 576.0 and 0.0
+    no -0.0; `key` is the same for kernels that the same text can serve, whatever their buffers are called."""
 
     pieces: tuple[str, ...]
-    numbers: tuple[Number, ...]
+    numbers: tuple[str, ...]
     key: tuple
 
 
@@ -88,11 +88,11 @@ class _Reader:
         self.names = {identifier(name): f"buffer {at}" for at, name in enumerate(kernel.buffers)} | {kernel.name: "kernel"}
         self.stems = {re.sub(r"\W", "_", name): f"buffer {at}" for at, name in enumerate(kernel.buffers)} | self.names
         self.pieces: list[str] = [""]
-        self.numbers: list[Number] = []
+        self.numbers: list[str] = []
         self.key: list[str] = []
 
     def pattern(self) -> Pattern:
-        kinds = tuple(map(type, self.numbers))
+        kinds = tuple(map(_kind, self.numbers))
         own = () if len({*self.told.values()}) == len(self.told) else (self.kernel.name,)  # two words that would be told as one
         return Pattern(tuple(self.pieces), tuple(self.numbers), (*own, kinds, *self.key))
 
@@ -102,7 +102,7 @@ class _Reader:
         elif (floating := _FLOATING.fullmatch(line.rstrip("\n"))) is not None:
             before, kind, number, after = floating.groups()
             self._keep(f"{before}({kind})")
-            self._take(float(number))
+            self._take(number)
             self._keep(f"{after}\n")
         elif line.lstrip().startswith("#"):
             self._keep(line)
@@ -121,7 +121,7 @@ class _Reader:
             after = words[at + 1] if at + 1 < len(words) else ""
             at += 1
             if _is_given(token, before, after) or (is_once and before in _DIVISIONS and _WHOLE.fullmatch(token)):
-                self._take(int(token))
+                self._take(token)
             else:
                 self._keep(token)
 
@@ -142,7 +142,7 @@ class _Reader:
             rest = f"{part}_{rest}"
         return token
 
-    def _take(self, number: Number) -> None:
+    def _take(self, number: str) -> None:
         self.key.append("a number")
         self.numbers.append(number)
         self.pieces.append("")
@@ -162,14 +162,13 @@ def differs(row: Sequence[str]) -> bool:
 
 def _served(family: Sequence[tuple[Kernel, Pattern]]) -> dict[str, tuple[Kernel, tuple[Number, ...]]]:
     first, pattern = family[0]
-    columns = (tuple(map(repr, each.numbers)) for _, each in family)  # 576 is no 576.0, and 0.0 no -0.0
-    rows = list(zip(*columns, strict=True))
+    rows = list(zip(*(each.numbers for _, each in family), strict=True))
     places = {row: f"given{at}" for at, row in enumerate(dict.fromkeys(filter(differs, rows)))}
     if len(first.buffers) + len(first.scalars) + len(places) > MOST_ARGUMENTS:
         return {}
     names = [*places.values(), "items", "work"]
     at = {name: number for number, name in enumerate(names, len(first.buffers) + len(first.scalars))}
-    kinds = ["i64" if _WHOLE.fullmatch(row[0]) else "f64" for row in places]
+    kinds = [_kind(row[0]) for row in places]
     numbers = [places.get(row, row[0]) for row in rows]
     text = "".join(chain.from_iterable(zip(pattern.pieces, [*numbers, ""], strict=True)))
     loads = [f"const {kind} {name} = *(const {kind}*)p[{at[name]}];" for name, kind in zip(names[:-2], kinds, strict=False)]
@@ -188,8 +187,12 @@ def _served(family: Sequence[tuple[Kernel, Pattern]]) -> dict[str, tuple[Kernel,
     }
 
 
+def _kind(number: str) -> str:
+    return "i64" if _WHOLE.fullmatch(number) else "f64"
+
+
 def _number(text: str) -> Number:
-    return int(text) if _WHOLE.fullmatch(text) else float(text)
+    return int(text) if _kind(text) == "i64" else float(text)
 
 
 def _headed(text: str, count: int) -> str:

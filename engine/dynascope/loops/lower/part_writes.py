@@ -15,7 +15,7 @@ import torch
 from dynascope.dataclass import dataclass
 from dynascope.loops.body import Refused
 from dynascope.loops.dtypes import is_lowered
-from dynascope.loops.layouts import is_empty
+from dynascope.loops.layouts import is_dense, is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, fit_strides
 from dynascope.loops.lower.slices import clamped, inside
 from dynascope.loops.nodes import Buffer, LoopNode, Result, TensorView
@@ -55,7 +55,7 @@ class PartWrites:
         if self._is_there(base, source, part):
             return Lowered((), replace(base, buffer=source.buffer))
         old = buffers[base.buffer]
-        if old.dtype != base.dtype or old.device != call.device or buffers[source.buffer].device != call.device or not _is_dense(old):
+        if old.dtype != base.dtype or old.device != call.device or buffers[source.buffer].device != call.device or not is_dense(old):
             return None
         source = self.seen_before(source, buffers)
         nest = call.nest(source.sizes)
@@ -96,13 +96,6 @@ class PartWrites:
             else:
                 break
         return view
-
-
-def _is_dense(buffer: Buffer) -> bool:
-    """Whether each place of the memory is one element."""
-    pairs = [(size, stride) for size, stride in zip(buffer.sizes, buffer.strides, strict=True) if not is_constant(size, 1)]
-    reach = sum((size - 1) * stride for size, stride in pairs)
-    return not any(is_constant(stride, 0) for _, stride in pairs) and same(reach + 1, buffer.elements)
 
 
 def _same_places(one: TensorView, other: TensorView) -> bool:

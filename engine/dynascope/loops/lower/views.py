@@ -46,9 +46,8 @@ def view_where_it_lies(call: Lowering) -> TensorView | None:
     base = call.arguments[0]
     if not isinstance(base, TensorView) or _varies((base.sizes, base.strides, base.offset, call.arguments[1:])):
         return None
-    like = torch.empty_strided(base.sizes, base.strides, dtype=base.dtype, device="meta")
     try:
-        view = call.operator(like, *call.arguments[1:], **call.keywords)
+        view = _on_meta(call, base)
     except RuntimeError:  # its sizes do not go together there
         return None
     if not isinstance(view, torch.Tensor) or call.operator is aten.as_strided.default:
@@ -73,9 +72,14 @@ def _offsets(call: Lowering, base: TensorView) -> tuple[Extent, ...] | None:
     if _varies((base.sizes, base.strides, call.arguments[1:], tuple(call.keywords.values()))):
         starts = _varying_starts(call, base)
         return None if starts is None else tuple(base.offset + start for start in starts)
-    like = torch.empty_strided(base.sizes, base.strides, dtype=base.dtype, device="meta")
-    views = call.operator(like, *call.arguments[1:], **call.keywords)
+    views = _on_meta(call, base)
     return tuple(base.offset + v.storage_offset() for v in (views if isinstance(views, (list, tuple)) else (views,)))
+
+
+def _on_meta(call: Lowering, base: TensorView) -> Any:
+    """What the operator gives of a tensor that lies as the base does, from the start of its memory."""
+    like = torch.empty_strided(base.sizes, base.strides, dtype=base.dtype, device="meta")
+    return call.operator(like, *call.arguments[1:], **call.keywords)
 
 
 def _varies(value: Any) -> bool:
