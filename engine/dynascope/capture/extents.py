@@ -24,6 +24,7 @@ from dynascope.capture.calls.tensor_names import FACTORIES
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.raising import operator_name
+from dynascope.capture.stated_extents import parts_are_stated
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast, known_results, torch_warnings
 from dynascope.meta_kernels.quiet_torch import without_messages
@@ -206,6 +207,8 @@ class Extents:
             return
         if node.target is gradients or hasattr(type(now), "n_sequence_fields"):
             return  # one for each leaf, or for each of the names that the class has
+        if parts_are_stated(node):
+            return
         lengths = self._answers_elsewhere(node, len)
         if not are_alike(lengths, now) and self._keep_length(node, len(now)):
             return

@@ -120,14 +120,15 @@ def _run_node(node: fx.Node, load: Callable[[fx.Node], Any], recorder: Recorder,
                 return form.run(load, recorder)
         arguments, keywords = fx.node.map_arg(node.args, load), fx.node.map_arg(node.kwargs, load)
         _refuse_by_name(node, name)
-        written = _writes(keywords.get("out"), recorder)
+        out = keywords.get("out")
+        written = [] if out is None else _writes(out, recorder)
         with autocast.simulated(recorder.device_type_of, recorder.lower_precision_copies):
             result = _call(node, arguments, keywords, recorder)
         if _is_of_another_type(result, node.meta.get("example_value")):
             raise DifferentiationRefused(AutocastActive(name))
         if node.target is torch.clear_autocast_cache:
             recorder.lower_precision_copies.clear()
-        if any(now == before for now, before in zip(_writes(keywords.get("out"), recorder), written, strict=True)):
+        if out is not None and any(now == before for now, before in zip(_writes(out, recorder), written, strict=True)):
             raise DifferentiationRefused(UnsupportedMutation(name, "what it writes to `out` was not seen"))
         return result
     except DifferentiationRefused as refused:
@@ -148,7 +149,7 @@ def _failed(node: fx.Node, name: str, load: Callable[[fx.Node], Any], error: Exc
 
 def _writes(out: Any, recorder: Recorder) -> list[int]:
     """How often each tensor of an `out=` was written. Composite operators may write to a copy of a meta tensor."""
-    tensors = out if isinstance(out, (tuple, list)) else [] if out is None else [out]
+    tensors = out if isinstance(out, (tuple, list)) else [out]
     cells = [recorder.memory.cell(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor)]
     return [cell.writes for cell in cells if cell is not None]
 

@@ -10,6 +10,7 @@ no memory. The tape is a plain list because most steps never become an fx node: 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -20,7 +21,7 @@ from dynascope.dataclass import dataclass
 from dynascope.grad.reasons import DifferentiationRefused, SparseOperand
 from dynascope.report.facts import Phase
 from dynascope.report.span import UserStack
-from dynascope.sizes import Size, evaluate, hint_of, roots_of
+from dynascope.sizes import Size, evaluate, hint_of, known, roots_of
 
 Sizes = tuple[int | Size, ...]
 META = torch.device("meta")
@@ -47,7 +48,7 @@ class Layout:
     @property
     def byte_count(self) -> int:
         """Of the sizes at hand where they vary: what something costs, not how much to allocate."""
-        return hint_of(self.element_count) * self.dtype.itemsize
+        return math.prod(map(hint_of, self.sizes)) * self.dtype.itemsize
 
     @property
     def varies(self) -> bool:
@@ -67,11 +68,11 @@ def elements_spanned(sizes: Sequence[int], strides: Sequence[int]) -> int:
 
 
 def contiguous_strides(sizes: Sizes) -> Sizes:
-    strides, step = [], 1
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+    strides: list[Any] = [1] * len(sizes)
+    for at in range(len(sizes) - 1, 0, -1):
+        size = sizes[at]
+        strides[at - 1] = strides[at] * (size if size.__class__ is Size and known(">=", size, 1) else max(size, 1))
+    return tuple(strides)
 
 
 def layout_of(tensor: torch.Tensor, device: torch.device) -> Layout:

@@ -33,11 +33,16 @@ class ResultLayout:
 def result_layouts(node: fx.Node) -> tuple[Any, ...]:
     """One for each result; a result that is no tensor is itself."""
     value, layout = node.meta.get("val"), node.meta.get("layout")
+    kept = node.meta.get("result_layouts")
+    if kept is not None and kept[0] is value and kept[1] is layout:
+        return kept[2]
     values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     layouts = tuple(layout) if isinstance(layout, (list, tuple)) else (layout,)
     if len(layouts) != len(values):
         layouts = (None,) * len(values)
-    return tuple(_layout(v, known) for v, known in zip(values, layouts, strict=True))
+    found = tuple(_layout(v, known) for v, known in zip(values, layouts, strict=True))
+    node.meta["result_layouts"] = value, layout, found
+    return found
 
 
 def _layout(value: Any, layout: Any) -> Any:
@@ -70,9 +75,10 @@ def dense(sizes: Sequence[Extent], order: Iterable[int]) -> tuple[Extent, ...]:
     """The strides of a tensor without holes whose dimensions lie in this order, the innermost first."""
     strides: list[Extent] = [0] * len(sizes)
     step: Extent = 1
+    inner: Extent = 1
     for dimension in order:
-        strides[dimension] = step
-        step = step * sizes[dimension]
+        step = step * inner
+        strides[dimension], inner = step, sizes[dimension]
     return tuple(strides)
 
 

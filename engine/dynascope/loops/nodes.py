@@ -25,6 +25,7 @@ How to read a body:
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -56,7 +57,7 @@ class Origin:
         return self.stack[-1].span if self.stack else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Buffer:
     """Memory with a layout. Element (i, j, ...) is at sum(index * stride) from the data pointer."""
 
@@ -69,11 +70,11 @@ class Buffer:
     is_aligned: bool = True
     """Whether it probably begins at a multiple of 16 bytes, as what torch allocates does: an input of the first call may not."""
 
-    @property
+    @cached_property
     def elements(self) -> Extent:
         return product(self.sizes)
 
-    @property
+    @cached_property
     def bytes(self) -> Extent:
         return self.elements * self.dtype.itemsize
 

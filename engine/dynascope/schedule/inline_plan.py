@@ -28,7 +28,7 @@ from dynascope.loops.nodes import (
 )
 from dynascope.loops.operations import TABLE
 from dynascope.schedule.versions import Versions, versions_of
-from dynascope.sizes import is_constant, nominal, product
+from dynascope.sizes import is_constant, nominal, nominal_product
 
 CHEAP_COST = 4
 SMALL_SHARE = 8
@@ -194,7 +194,7 @@ def _reads_all(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:
     loads = [op for op in reader.body if isinstance(op, Load) and op.buffer == buffer.name and not op.index.loaded]
     least = nominal(buffer.elements)
     return any(
-        nominal(product(symbol.extent for symbol in op.index.symbols)) >= least + (op.guard is not None) for op in loads
+        nominal_product(symbol.extent for symbol in op.index.symbols) >= least + (op.guard is not None) for op in loads
     )
 
 
@@ -207,7 +207,7 @@ def loops_along_places(node: LoopNode) -> set[Symbol]:
     found: set[Symbol] = set()
     for operation in node.body:
         if isinstance(operation, Load) and operation.guard is not None:
-            read = nominal(product(symbol.extent for symbol in operation.index.symbols))
+            read = nominal_product(symbol.extent for symbol in operation.index.symbols)
             if read * SMALL_SHARE > iterations(node):
                 found.update(*(Index((term,)).symbols for term in operation.index.terms if is_constant(term[1], 1)))
     return found
@@ -219,7 +219,7 @@ def cost_of(node: LoopNode) -> int:
 
 def iterations(node: LoopNode | ScatterNode) -> int:
     """How often the body runs; an estimate where sizes vary."""
-    return nominal(product(loop.size for loop in node.loops))
+    return nominal_product(loop.size for loop in node.loops)
 
 
 def buffers_seen_outside(program: LoopProgram) -> frozenset[str]:

@@ -32,7 +32,7 @@ from dynascope.loops.nodes import (
     Result,
 )
 from dynascope.schedule.inline_plan import iterations
-from dynascope.sizes import Size, is_constant, nominal, product
+from dynascope.sizes import Size, is_constant, nominal, nominal_product, product
 
 FEWEST_ELEMENTS = 1 << 17
 FEWEST_IN_A_PART = 1 << 11
@@ -123,7 +123,7 @@ def _loops(node: LoopNode) -> tuple[tuple[Loop, ...], dict[Symbol, Index]] | Non
     """The loops with one that is no longer reduced, and what the cut loop's variable is over them."""
     position = next(k for k, loop in enumerate(node.loops) if not is_constant(loop.size, 1))
     symbol = node.loops[position].symbol
-    inner = nominal(product(loop.size for loop in node.loops[position + 1 :]))
+    inner = nominal_product(loop.size for loop in node.loops[position + 1 :])
     if FEWEST_PARTS <= nominal(symbol.extent) <= MOST_PARTS and inner >= FEWEST_IN_A_PART // 2:
         return tuple(replace(loop, reduced=k != position) for k, loop in enumerate(node.loops)), {}
     if isinstance(symbol.extent, Size):

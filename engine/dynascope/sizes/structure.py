@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 from dynascope.sizes import expression as exact
@@ -124,12 +126,20 @@ def degree_of(value: Any) -> int:
 
 def nominal(value: Any) -> Any:
     """An estimate that does not depend on the hint."""
-    if value.__class__ is not Size:
-        return value
+    return _nominal(value.expression) if value.__class__ is Size else value
+
+
+@lru_cache(maxsize=4096)
+def _nominal(expression: exact.Expression) -> Any:
     try:
-        return evaluate(value.expression, _NOMINAL_VALUES)
+        return evaluate(expression, _NOMINAL_VALUES)
     except (ArithmeticError, ValueError):
         return NOMINAL
+
+
+def nominal_product(values: Iterable[Any]) -> Any:
+    """The estimate of a product, which is the product of the estimates."""
+    return prod(map(nominal, values))
 
 
 _NOMINAL_VALUES: defaultdict[str, int] = defaultdict(lambda: NOMINAL)

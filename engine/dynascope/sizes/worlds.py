@@ -353,7 +353,7 @@ class Worlds:
     def _add(self, values: dict[str, Any]) -> None:
         self.values.append(values)
         self.wanted = None
-        for name in ("known", "_known_floats"):
+        for name in ("known", "_known_floats", "_rows"):
             self.__dict__.pop(name, None)
 
     def _where_another(self, size: Size, values: set[int | float]) -> dict[str, Any] | None:
@@ -441,7 +441,15 @@ class Worlds:
         """What a size or number is in each world."""
         if not isinstance(value, Size):
             return (value,) * len(self.values)
-        return tuple(evaluate(value.expression, values) for values in self.values)
+        found = self._rows.get(value.expression)
+        if found is None:
+            found = self._rows[value.expression] = tuple(evaluate(value.expression, values) for values in self.values)
+        return found
+
+    @cached_property
+    def _rows(self) -> dict[Any, Row]:
+        """By expressions, for as long as the worlds are these."""
+        return {}
 
     @cached_property
     def _known_floats(self) -> dict[Row, Size]:

@@ -15,7 +15,7 @@ from dynascope.loops.index import Extent, Index, Symbol
 from dynascope.loops.nodes import Compute, IndexValue, Load, Reduce, Store
 from dynascope.schedule.groups import FusionGroup
 from dynascope.schedule.passes import Arrangement, arrange, index_of
-from dynascope.sizes import Size, blocks_of, is_constant, is_multiple, nominal, product
+from dynascope.sizes import Size, blocks_of, is_constant, is_multiple, nominal, nominal_product, product
 
 SHORTEST_LANES = 4
 FEW_ROWS = 8
@@ -168,4 +168,4 @@ def appears_inside(index: Index, symbol: Symbol) -> bool:
 
 def _estimate(symbols: object) -> int:
     """How many elements these loops have, for weighing: the kernel is right whatever they have."""
-    return nominal(product(symbol.extent for symbol in symbols))
+    return nominal_product(symbol.extent for symbol in symbols)

@@ -17,7 +17,7 @@ from dynascope.loops.index import Extent
 from dynascope.loops.layouts import is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, Refused, rule
 from dynascope.loops.nodes import ScanKind, TensorView
-from dynascope.sizes import is_constant, nominal, product
+from dynascope.sizes import is_constant, nominal, nominal_product, product
 
 aten = torch.ops.aten
 FLOAT_MAX = torch.finfo(torch.float32).max
@@ -86,7 +86,7 @@ def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
         dimension = call.operand(1, "dim") % len(source.sizes)
         nest = call.nest(source.sizes, frozenset({dimension}))
         length = source.sizes[dimension]
-        are_few = nominal(product(source.sizes)) < FEWEST_SCANS * nominal(length) and nominal(length) > LONGEST_FEW
+        are_few = nominal_product(source.sizes) < FEWEST_SCANS * nominal(length) and nominal(length) > LONGEST_FEW
         if are_few and is_constant(source.strides[dimension], 1):
             return NotLowered("few long rows, which the library cuts")
         if is_constant(length, 1):

@@ -17,9 +17,9 @@ from dynascope.dataclass import dataclass
 from dynascope.loops.body import BodyBuilder, NestBuilder, Refused, Scalar
 from dynascope.loops.dtypes import is_lowered
 from dynascope.loops.index import Extent, Index
-from dynascope.loops.layouts import ResultLayout, result_layouts
+from dynascope.loops.layouts import ResultLayout, result_layouts, row_major
 from dynascope.loops.nodes import Buffer, LoopNode, Node, Origin, Result, ScalarInput, TensorView
-from dynascope.sizes import Size, is_constant, product
+from dynascope.sizes import Size, is_constant, product, same
 
 Value = Any
 """What an fx node became: TensorView, ScalarInput, Size, a constant, or lists and tuples of them."""
@@ -126,7 +126,9 @@ def fit_strides(nest: NestBuilder, buffer: Buffer) -> tuple[Extent, ...]:
 
 
 def _has_holes(meta: ResultLayout) -> bool:
-    """Memory is planned by the number of elements."""
+    """Memory is planned by the number of elements. Most tensors lie row by row, which is told by fewer products."""
+    if same(meta.strides, row_major(meta.shape)):
+        return False
     elements = product(meta.shape)
     reach = sum((size - 1) * stride for size, stride in zip(meta.shape, meta.strides, strict=True))
     return not is_constant(elements, 0) and reach >= elements
