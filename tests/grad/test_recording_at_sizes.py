@@ -169,8 +169,26 @@ MORE_PROGRAMS = {
     "conjugates": (lambda x, y: (torch.complex(x, y).conj() * 2).imag + x, lambda b: (leaf(b, 3), leaf(b, 3))),
     "one of several": (lambda x: x.unbind(1)[1] + x.split([1, 3], 1)[1].sum(1), lambda b: (leaf(b, 4),)),
     "twice the same": (lambda x: (x * 2 + 1).tanh() * (x * 2 + 1).tanh(), lambda b: (leaf(b, 4),)),
+    "statistics that are written twice": (
+        lambda x, w, m, v: _normed_twice(x, w, m, v),
+        lambda b: (leaf(b, 3, 5, 5), leaf(3, 3, 3, 3), torch.zeros(3), torch.ones(3)),
+    ),
+    "laid out otherwise": (
+        lambda x: x.clone(memory_format=torch.channels_last).add_(1) + x.contiguous(memory_format=torch.channels_last),
+        lambda b: (leaf(b, 3, 5, 4),),
+    ),
+    "holes that are written": (
+        lambda x: x.new_empty((x.size(0), 4))[:, ::2].copy_(x[:, ::2]).exp() + x[:, :2],
+        lambda b: (leaf(b, 4),),
+    ),
     "of other types": (lambda x: (x.double() * x + (x > 0)).half().float(), lambda b: (leaf(b, 4),)),
 }
+
+
+def _normed_twice(x, w, m, v):
+    for _ in range(2):
+        x = F.batch_norm(F.conv2d(x, w, padding=1), m, v, training=True).relu()
+    return x + m.view(3, 1, 1)
 
 
 def _view_of_written(x):

@@ -3,8 +3,8 @@
     x f32[5042, 8]       aten.view(x, [10084, 4])     (10084, 4) goes to the trail
                          aten.add(x, 1)               laid out as an earlier one of such operands was: no value, no step
 
-What it tells the trail is what `Recorder` would tell it, operator for operator. An operator of operands not met before, one of tensors
-that were written to, and all but plain functions and views go the long way.
+What it tells the trail is what `Recorder` would tell it, operator for operator. An operator of operands not met before, one of what has to
+be cut out of memory that was written to, and all but plain functions and views go the long way.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dynascope.grad.views import ViewRecipe
 from dynascope.meta_kernels import autocast
 
 aten = torch.ops.aten
+_NAMES = (PLAIN | {torch.memory_format, torch.layout}) - {float}
 _ORDINARY = frozenset({(), (torch.Tensor,)})
 """What torch says of operands whose class has no behaviour of its own."""
 
@@ -89,15 +90,21 @@ class LayoutRecorder(Recorder):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def _describe(self, data: Iterable[Any], described: list[Any], numbers: list[Any]) -> bool:
-        """Adds what is given to both. Whether it is numbers, names and tensors of memory that nobody wrote to, and nothing else."""
+        """Adds what is given to both. Whether it is numbers, names and tensors of which nothing has to be cut out of what somebody wrote,
+        and nothing else."""
         cells = self.memory.cells
         for item in data:
             kind = type(item)
             if kind is torch.Tensor:
                 cell, dtype = cells.get(item.untyped_storage()._cdata), item.dtype
-                if cell is None or cell.writes or item.is_neg() or dtype.is_complex:
+                if cell is None or item.is_neg() or dtype.is_complex:
                     return False
-                described.append((item.shape, item.stride(), dtype, cell.device))
+                if not cell.writes:
+                    described.append((item.shape, item.stride(), dtype, cell.device))
+                elif (value := cell.values.get(self.memory.geometry(item))) is not None:  # it may lie otherwise than its stand-in
+                    described.append((value.sizes, value.strides, dtype, cell.device))
+                else:
+                    return False
             elif kind is int or kind is bool or (kind is float and item == item):
                 numbers.append(item)
                 described += kind, item
@@ -105,29 +112,34 @@ class LayoutRecorder(Recorder):
                 described.append(len(item))
                 if not self._describe(item, described, numbers):
                     return False
-            elif kind in PLAIN and kind is not float:
+            elif kind in _NAMES:
                 described.append(item)
             else:
                 return False
         return True
 
     def _remember(self, key: tuple, func: Any, result: Any) -> None:
-        results = result if isinstance(result, tuple) else (result,)
-        cells = [self.memory.cell(each) if isinstance(each, torch.Tensor) else None for each in results]
-        if None in cells:
-            return
+        layouts: list[Layout | None] = []
+        for each in result if isinstance(result, tuple) else (result,):
+            cell = None if each is None else self.memory.cell(each)
+            if cell is None and each is not None:
+                return
+            layouts.append(cell and layout_of(each, cell.device))
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        layouts = [layout_of(each, cell.device) for each, cell in zip(results, cells, strict=True) if cell is not None]
-        _KNOWN[key] = Known(layouts, told_of(func, layouts), isinstance(result, tuple))
+        _KNOWN[key] = Known(layouts, told_of(func, [each for each in layouts if each is not None]), isinstance(result, tuple))
 
     def _laid_out(self, known: Known, numbers: list[Any]) -> Any:
         assert self.trail is not None and isinstance(self.memory, LayoutMemory)
         self.trail.note(tuple(numbers), known.told)
         with torch._C._DisableTorchDispatch():
-            made = [torch.empty_strided(each.sizes, each.strides, dtype=each.dtype, device=META) for each in known.layouts]
+            made = [
+                None if each is None else torch.empty_strided(each.sizes, each.strides, dtype=each.dtype, device=META)
+                for each in known.layouts
+            ]
         for tensor, layout in zip(made, known.layouts, strict=True):
-            self.memory.add_result(tensor, layout)
+            if tensor is not None and layout is not None:
+                self.memory.add_result(tensor, layout)
         return tuple(made) if known.are_several else made[0]
 
     def _viewed(self, way: Way, args: Any, kwargs: dict[str, Any], numbers: list[Any]) -> Any:
@@ -155,9 +167,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an operator gave: the layouts of its results, and what the trail was told of it."""
+    """What an operator gave: the layouts of its results, None where there is none, and what the trail was told of it."""
 
-    layouts: list[Layout]
+    layouts: list[Layout | None]
     told: tuple
     are_several: bool
 
