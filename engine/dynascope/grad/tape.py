@@ -229,12 +229,18 @@ def has_sizes(data: Any) -> bool:
 
 def numbers_at(data: Any, values: Mapping[str, Any]) -> Any:
     """Nested data, values and layouts included, with each size's number for the roots' values."""
+    if type(data) in PLAIN:
+        return data
     if isinstance(data, Size):
         return evaluate(data.expression, values)
     if isinstance(data, Value):
         return Value(numbers_at(data.layout, values)) if data.layout.varies else data
     if isinstance(data, Layout):
-        return Layout(numbers_at(data.sizes, values), numbers_at(data.strides, values), data.dtype, data.device)
+        sizes, strides = (
+            tuple(evaluate(extent.expression, values) if extent.__class__ is Size else extent for extent in extents)
+            for extents in (data.sizes, data.strides)
+        )
+        return Layout(sizes, strides, data.dtype, data.device)
     if isinstance(data, (list, tuple)):
         return type(data)(numbers_at(item, values) for item in data)
     if isinstance(data, dict):
