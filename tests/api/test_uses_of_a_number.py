@@ -201,9 +201,11 @@ USES = {
     "causal offset": lambda x, n: (torch.arange(4)[:, None] + n >= torch.arange(12)[None]).float() + 1,
     "cache filled": lambda x, n: cached(x, n),
     "slice assigned": lambda x, n: cached(x * 2, n)[: n + 1] + 1,
+    "list": lambda x, n: torch.stack([x] * n),
+    "list of columns": lambda x, n: torch.stack(n * [x.view(4, 6).t()], dim=-1),
+    "list of two": lambda x, n: torch.cat([x, x.double() * 2] * (n + 1)).mean() + torch.stack(tensors=[x[:2]] * n).sum(0)[0],
 }
 PARTS = {
-    "list": lambda x, n: torch.stack([x] * n),
     "list of a loop": lambda x, n: torch.stack([x * i for i in range(n)]),
     "rounds": lambda x, n: rounds(x, n),
     "chunk": lambda x, n: [part + 1 for part in x.chunk(n)],
@@ -246,6 +248,7 @@ DIFFERENTIATED = ["slice", "slice from the end", "index", "math.log", "math.sin"
 DIFFERENTIATED += ["slice step", "columns by steps", "unfold by steps", "divided evenly", "divided evenly, last", "unflatten evenly"]
 DIFFERENTIATED += ["groups", "average of windows", "largest of windows", "largest of windows by one", "tril_indices", "triu_indices"]
 DIFFERENTIATED += ["unfolded images"]
+DIFFERENTIATED += ["list", "list of columns", "list of two"]
 DIFFERENTIATED += ["matmul of views", "norm"]  # not at the first number: the next ones are tried too
 DIFFERENTIATED += ["slice of at least five", "slice of four times", "conv padding", "window of largest", "upsampled"]
 DIFFERENTIATED += ["diagonal of a square", "one_hot", "one_hot summed", "pool", "avg_pool", "unflatten", "view", "reshape"]
@@ -291,7 +294,7 @@ def test_equally_many_parts_share_a_graph_through_our_own_stages(name, numbers, 
 
 
 KERNELS = ["index", "view", "reshape", "narrow", "unfold", "assigned", "power of two", "select", "tensor list", "slice"]
-KERNELS += ["columns by steps", "divided evenly", "average of windows", "tril_indices"]
+KERNELS += ["columns by steps", "divided evenly", "average of windows", "tril_indices", "list", "list of two"]
 
 
 @pytest.mark.compiler

@@ -19,7 +19,7 @@ from __future__ import annotations
 import collections
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import (
     BuiltinMethodType,
     CellType,
@@ -261,9 +261,10 @@ class ListValue(MutableValue):
     One from outside is not looked into before `items` are asked for: `look` guards its length then, and gives what it held.
     Until then `added` is what was put at its end, whatever it holds: a log that grows is the same program at each call.
     `taken` says how many of what it held were taken from its start and its end: so is a queue that another call left longer.
+    `repeated` are the items and the number that varies whose product it is (`[x] * n`), of which nobody has asked for the items either.
     """
 
-    __slots__ = ("_items", "added", "instance", "look", "original", "taken")
+    __slots__ = ("_items", "added", "instance", "look", "original", "repeated", "taken")
     python_type = list
 
     def __init__(
@@ -279,10 +280,16 @@ class ListValue(MutableValue):
         self.added: list[Value] = []
         self.taken = (0, 0)
         self.instance: InstanceValue | None = None
+        self.repeated: tuple[list[Value], SymbolicNumber] | None = None
 
     @property
     def is_unread(self) -> bool:
-        return self.look is not None
+        return self.look is not None and self.repeated is None
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it is still `repeated` and no more."""
+        return self.look is not None and self.repeated is not None and not self.added
 
     @property
     def items(self) -> list[Value]:
@@ -325,6 +332,11 @@ class TupleValue(Value):
     @property
     def python_type(self) -> type:
         return self.cls
+
+
+def held_in(row: ListValue | TupleValue) -> Sequence[Value]:
+    """What it holds, be it how often it may: nobody looks into what is repeated by a number that varies."""
+    return row.repeated[0] if isinstance(row, ListValue) and row.is_repeated and row.repeated is not None else row.items
 
 
 class DictValue(MutableValue):
@@ -814,7 +826,7 @@ def constant_of(value: Value) -> Any:
     if isinstance(value, TupleValue) and has_own_text(value.cls):
         return NotConstant(value)
     if isinstance(value, (TupleValue, ListValue)):
-        items = [constant_of(item) for item in value.items]
+        items = [constant_of(item) for item in held_in(value)]  # tensors are repeated, and nothing else
         for item in items:
             if type(item) is NotConstant:
                 return item

@@ -101,6 +101,7 @@ from dynascope.capture.values import (
     Value,
     WeakReferenceValue,
     constant_of,
+    held_in,
 )
 from dynascope.guards.source import ConstantSource, MadeSource
 from dynascope.sizes import is_function_of_numbers
@@ -397,7 +398,7 @@ NUMBERS = frozenset({"int", "float", "bool", "complex", "number", "Scalar"})
 def holds_tensor(machine: Machine, value: Value) -> bool:
     value = machine.realize(value)
     if isinstance(value, (ListValue, TupleValue)):
-        return any(holds_tensor(machine, item) for item in value.items)
+        return any(holds_tensor(machine, item) for item in held_in(value))
     return isinstance(value, (TensorValue, DistributedValue))
 
 

@@ -29,6 +29,7 @@ from dynascope.capture.calls import (
     numbers_by_schema,
     numbers_in_tensors,
     own_warnings,
+    repeated_lists,
 )
 from dynascope.capture.calls.arguments import argument
 from dynascope.capture.calls.operands import fixed, numbers_of_size, places_in, tensors_in, to_operand
@@ -126,6 +127,10 @@ if TYPE_CHECKING:
 def apply_function(machine: Machine, function: Callable[..., Any], arguments: list[Value], keywords: dict) -> Value:
     if "requires_grad" in keywords and (made := of_a_leaf(machine, function, arguments, keywords)) is not None:
         return made
+    if function in repeated_lists.JOINING:
+        apply = lambda called, given: apply_function(machine, called, given, {})  # noqa: E731
+        if (made := repeated_lists.joined(machine, function, arguments, keywords, apply)) is not None:
+            return made
     return operation(machine, "call_function", function, name_of(function), arguments, keywords)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dynascope.capture import functions_of_results
-from dynascope.capture.calls import texts
+from dynascope.capture.calls import repeated_lists, texts
 from dynascope.capture.calls.own_texts import asks_program, with_texts
 from dynascope.capture.calls.pure import compute
 from dynascope.capture.distributed_values import DistributedValue
@@ -255,6 +255,8 @@ def equals_no_tensor(value: Value) -> bool:
 
 def of_numbers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     found = machine.sizes.compute(op.function, (left, right))
+    if found is None and op.function is operator.mul and (longer := repeated_lists.repeated(machine, left, right)) is not None:
+        return longer
     if found is None and op.method in COMPARING and (found := condition(machine, op.function, left, right)) is not None:
         return found
     return apply(machine, op, machine.known(left), machine.known(right)) if found is None else found
