@@ -2,6 +2,7 @@
 
     PYTHONPATH=engine python bench/memory_bound.py                     all programs on the GPU, into RESULTS.md
     PYTHONPATH=engine python bench/memory_bound.py --device cpu        the same beside eager, on one thread
+    PYTHONPATH=engine python bench/memory_bound.py --symbolic          ours with sizes that vary beside ours with static ones
     PYTHONPATH=engine python bench/memory_bound.py geglu --dearest 8   one, printed, with its kernels that take the most time
 
 On a GPU: what torch's profiler adds up on the device, forward and backward, which does not depend on how fast the host is. First as
@@ -17,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=", ".join(PROGRAMS))
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--symbolic", action="store_true", help="ours of sizes that vary beside ours of static ones")
     parser.add_argument("--dearest", type=int, default=0, metavar="N", help="kernels of each side to print")
     parser.add_argument("--processes", type=int, default=14, help="that fill the caches first, on a GPU")
     options = parser.parse_args()
@@ -47,12 +50,13 @@ def main() -> None:
     is_gpu = options.device == "cuda"
     if options.dearest and not is_gpu:
         parser.error("--dearest: kernels are looked at one by one on a GPU alone; `dynascope profile FILE` shows a processor's")
+    sides = ["symbolic", "static", "eager"] if options.symbolic else ["ours", "torch.compile", "eager"] if is_gpu else ["ours", "eager"]
+    first, *others = sides
     if is_gpu:
         with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-            pool.map(fill_caches, names, chunksize=1)
-    sides = ["ours", "torch.compile", "eager"] if is_gpu else ["ours", "eager"]
+            pool.map(partial(fill_caches, sides), names, chunksize=1)
     rows: list[list[str]] = []
-    ratios: dict[str, list[float]] = {side: [] for side in sides[1:]}
+    ratios: dict[str, list[float]] = {side: [] for side in others}
     for name in names:
         try:
             times, wrong = on_gpu(name, sides, options.dearest) if is_gpu else on_processor(name, sides)
@@ -60,7 +64,7 @@ def main() -> None:
             rows.append([name, f"{type(error).__name__}: {' '.join(str(error).split())[:100]}", *[""] * (2 * len(sides) - 2)])
             print(" | ".join(rows[-1]), flush=True)
             continue
-        beside = {side: times["ours"] / times[side] for side in sides[1:]}
+        beside = {side: times[first] / times[side] for side in others}
         for side, ratio in beside.items() if not wrong else ():
             ratios[side].append(ratio)
         rows.append([name + wrong, *(f"{times[side] * 1e6:.0f}" for side in sides), *(f"{ratio:.2f}" for ratio in beside.values())])
@@ -69,19 +73,20 @@ def main() -> None:
     print(" | ".join(rows[-1]))
     if not options.programs:
         where = torch.cuda.get_device_name().split()[1] if is_gpu else "one thread"
-        columns = ["program", *(f"{side}, us" for side in sides), *(f"ours / {side}" for side in sides[1:])]
-        command = "PYTHONPATH=engine python bench/memory_bound.py" + ("" if is_gpu else " --device cpu")
+        columns = ["program", *(f"{side}, us" for side in sides), *(f"{first} / {side}" for side in others)]
+        command = "PYTHONPATH=engine python bench/memory_bound.py" + ("" if is_gpu else " --device cpu") + " --symbolic" * options.symbolic
         note = (
             "Kernel time of a call on the device, with gradients where inputs require them."
             if is_gpu
             else f"The thread's time, the best of {CALLS} calls, with gradients where inputs require them; inputs a {PARTS}th of the GPU's."
         )
-        write_section(f"Programs bound by memory, {where}", command, columns, rows, note)
+        title = "Programs bound by memory" + " at sizes that vary" * options.symbolic
+        write_section(f"{title}, {where}", command, columns, rows, note)
 
 
-def fill_caches(name: str) -> None:
+def fill_caches(sides: Sequence[str], name: str) -> None:
     torch.set_num_threads(1)
-    for side in ("ours", "torch.compile"):
+    for side in sides[:-1]:
         try:
             call_of(name, side, Sizes("cuda"))()
         except Exception:  # the measuring process meets it again, and says so
@@ -89,7 +94,13 @@ def fill_caches(name: str) -> None:
     torch.cuda.synchronize()
 
 
-COMPILED = {"ours": dynascope.compile, "torch.compile": lambda f: torch.compile(f, dynamic=False), "eager": lambda f: f}
+COMPILED = {
+    "ours": dynascope.compile,
+    "symbolic": lambda f: dynascope.compile(f, dynamic=True),
+    "static": lambda f: dynascope.compile(f, dynamic=False),
+    "torch.compile": lambda f: torch.compile(f, dynamic=False),
+    "eager": lambda f: f,
+}
 
 
 def call_of(name: str, side: str, on: Sizes) -> Call:
@@ -113,9 +124,9 @@ def call_of(name: str, side: str, on: Sizes) -> Call:
     return call
 
 
-def compared(calls: dict[str, Call]) -> str:
+def compared(calls: dict[str, Call], own: str) -> str:
     """What is wrong with our results, in brackets; nothing where they are eager's."""
-    ours, wanted = (calls[side]() for side in ("ours", "eager"))  # the first: programs that write to their inputs
+    ours, wanted = (calls[side]() for side in (own, "eager"))  # the first: programs that write to their inputs
     for mine, eagers in zip(ours, wanted, strict=True):
         if (mine.dtype, mine.shape, mine.stride()) != (eagers.dtype, eagers.shape, eagers.stride()):
             return " (another layout)"
@@ -129,7 +140,7 @@ def compared(calls: dict[str, Call]) -> str:
 def on_gpu(name: str, sides: Sequence[str], dearest: int) -> tuple[dict[str, float], str]:
     torch._dynamo.reset()
     calls = {side: call_of(name, side, Sizes("cuda")) for side in sides}
-    wrong = compared(calls)
+    wrong = compared(calls, sides[0])
     times = {}
     for side, call in calls.items():
         call(), call()
@@ -144,7 +155,7 @@ def on_gpu(name: str, sides: Sequence[str], dearest: int) -> tuple[dict[str, flo
 def on_processor(name: str, sides: Sequence[str]) -> tuple[dict[str, float], str]:
     torch.set_num_threads(1)
     calls = {side: call_of(name, side, Sizes("cpu", PARTS)) for side in sides}
-    wrong = compared(calls)
+    wrong = compared(calls, sides[0])
     times = {side: [] for side in sides}
     for _ in range(CALLS):
         for side, call in calls.items():
