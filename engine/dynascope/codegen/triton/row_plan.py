@@ -93,6 +93,9 @@ make a program."""
 _SCANNED_ROWS, _SCANNED_COLUMNS, _SCANNED_WARPS = 32, 128, 4
 """The tile of a scan down the columns: long steps, of which each waits for the one before, and few warps to pass on what they carry."""
 
+_USUAL_ROW_BLOCKS = 256
+"""Room for the parts of so many is there where rows vary, so that few counts need a kernel of their own."""
+
 _TILE_ELEMENTS = 4096
 _SMALL_TILE = 2048
 
@@ -106,6 +109,8 @@ class RowPlan:
     steps: Extent = 1
     """Blocks that one program goes through."""
     parts: int = 1
+    most_row_blocks: int = 0
+    """There is room for the parts of so many; 0 where nothing is left between programs."""
 
 
 def choose_rows(
@@ -171,9 +176,9 @@ def _walks_far(facts: GroupFacts, steps: Extent) -> bool:
 def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int) -> RowPlan:
     """Columns lie next to one another in memory."""
     rows, columns = facts.group.row_count, facts.group.column_count
-    few = not isinstance(rows, Size) and rows <= MOST_TICKETS and rows < device.multiprocessors
-    if sweeps <= 1 and few and _is_long(columns, 8192):
-        return _split_along(facts, device)
+    few = hint_of(rows) < device.multiprocessors
+    if sweeps <= 1 and few and _is_long(columns, 8192) and (most := _most_blocks(rows, 1)):
+        return _split_along(facts, device, most)
     block = _held_block(columns, _HELD_BYTES // facts.widest_itemsize)
     if not block and read_again:
         block = _long_held_block(facts, read_again)
@@ -286,14 +291,24 @@ def _reads_mask(facts: GroupFacts) -> bool:
     return facts.widest_itemsize == 2 and 1 in sizes
 
 
-def _split_along(facts: GroupFacts, device: DeviceModel) -> RowPlan:
+def _most_blocks(rows: Extent, row_block: int) -> int:
+    """Blocks of rows at the most, each of which has a counter; 0 where these are too many. Of rows that vary it is relied on that they are
+    no more than twice as many as at hand, or a usual number."""
+    blocks = -(-hint_of(rows) // row_block)
+    if not isinstance(rows, Size):
+        return blocks if blocks <= MOST_TICKETS else 0
+    most = max(2 * power_of_two(blocks), _USUAL_ROW_BLOCKS)
+    return most if most <= MOST_TICKETS and rows <= most * row_block else 0
+
+
+def _split_along(facts: GroupFacts, device: DeviceModel, most_blocks: int) -> RowPlan:
     """Blocks of eight elements a thread: what is computed of each takes registers, and other warps hide the time of its loads. Of several
     operands of more than 16 bits half as many programs have as much on its way."""
-    rows, columns = facts.group.row_count, facts.group.column_count
+    rows, columns = hint_of(facts.group.row_count), facts.group.column_count
     is_large = nominal(columns) * rows >= 16384 * device.multiprocessors
     each = 4 if is_large and facts.widest_itemsize > 2 and _operands_of_elements(facts) > 1 else 8
     wanted = max(1, each * device.multiprocessors // rows)
-    return _split(columns, 1, 1024, 4 if is_large else 2, wanted)
+    return _split(columns, 1, 1024, 4 if is_large else 2, wanted, most_blocks)
 
 
 def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
@@ -306,7 +321,7 @@ def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | 
     filled = [block for block in fitting if columns % block == 0 or columns % block > block // 2 or columns > 8 * block]
     block = (filled or fitting or _GATHERED_BLOCKS)[0]
     per_thread = _GATHERED_PER_THREAD if _are_in_one_piece(facts) and _operands_of_elements(facts) == 1 else _GATHERED_OF_SEVERAL
-    return _divided("gathered", columns, 1, block, block // (32 * per_thread), most)
+    return _divided("gathered", columns, 1, block, block // (32 * per_thread), most, facts.group.row_count)
 
 
 def _may_be_gathered(facts: GroupFacts, sweeps: int, most: int) -> bool:
@@ -330,7 +345,7 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) 
         return RowPlan("held", row_block, whole, _between(1, row_block * whole // (32 * 16), 16))
     row_block = max(2, min(256 // facts.widest_itemsize, power_of_two(rows)))
     programs = -(-rows // row_block)
-    if sweeps <= 1 and not isinstance(facts.group.row_count, Size) and (split := _split_across(facts, device)) is not None:
+    if sweeps <= 1 and (split := _split_across(facts, device)) is not None:
         return split
     if programs < 2 * device.multiprocessors and (gathered := _gathered_across(facts, sweeps, device)) is not None:
         return gathered
@@ -351,9 +366,9 @@ def _split_across(facts: GroupFacts, device: DeviceModel) -> RowPlan | None:
     parts = 4 * device.multiprocessors // programs
     if not isinstance(columns, Size):
         parts = min(parts, columns // (2 * column_block))
-    if programs > MOST_TICKETS or parts <= 1 or not _is_long(columns, 4 * column_block):
+    if parts <= 1 or not _is_long(columns, 4 * column_block) or not (most_blocks := _most_blocks(facts.group.row_count, row_block)):
         return None
-    return _split(columns, row_block, column_block, _warps_across(_SMALL_TILE), parts)
+    return _split(columns, row_block, column_block, _warps_across(_SMALL_TILE), parts, most_blocks)
 
 
 def _narrow_scan(facts: GroupFacts, device: DeviceModel, row_block: int) -> RowPlan:
@@ -374,7 +389,9 @@ def _gathered_across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> Row
         row_block //= 2
     column_block = _TILE_ELEMENTS // row_block
     parts = min(most, columns // (2 * column_block))
-    return _divided("gathered", columns, row_block, column_block, _warps_across(_TILE_ELEMENTS), parts) if parts > 1 else None
+    if parts <= 1:
+        return None
+    return _divided("gathered", columns, row_block, column_block, _warps_across(_TILE_ELEMENTS), parts, -(-rows // row_block))
 
 
 def _warps_across(elements: int) -> int:
@@ -385,18 +402,18 @@ def _looped(columns: Extent, row_block: int, column_block: int, warps: int) -> R
     return RowPlan("looped", row_block, column_block, warps, blocks_of(columns, column_block))
 
 
-def _split(columns: Extent, row_block: int, column_block: int, warps: int, wanted: int) -> RowPlan:
+def _split(columns: Extent, row_block: int, column_block: int, warps: int, wanted: int, most_row_blocks: int) -> RowPlan:
     """At most `wanted` parts, all of equally many blocks and none of them empty; of columns that vary, just so many parts."""
     if isinstance(columns, Size):
-        return RowPlan("split", row_block, column_block, warps, blocks_of(columns, column_block * wanted), wanted)
-    return _divided("split", columns, row_block, column_block, warps, wanted)
+        return RowPlan("split", row_block, column_block, warps, blocks_of(columns, column_block * wanted), wanted, most_row_blocks)
+    return _divided("split", columns, row_block, column_block, warps, wanted, most_row_blocks)
 
 
-def _divided(mode: Mode, columns: int, row_block: int, column_block: int, warps: int, most: int) -> RowPlan:
+def _divided(mode: Mode, columns: int, row_block: int, column_block: int, warps: int, most: int, most_row_blocks: int) -> RowPlan:
     """Columns in at most so many parts, all of equally many blocks and none of them empty."""
     blocks = -(-columns // column_block)
     steps = -(-blocks // min(most, blocks))
-    return RowPlan(mode, row_block, column_block, warps, steps, -(-blocks // steps))
+    return RowPlan(mode, row_block, column_block, warps, steps, -(-blocks // steps), most_row_blocks)
 
 
 def power_of_two(number: int) -> int:

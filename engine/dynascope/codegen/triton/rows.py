@@ -581,7 +581,7 @@ class _RowKernel:
 
     def _reserve(self, itemsize: int) -> int:
         offset = TICKET_BYTES + self.scratch_bytes
-        self.scratch_bytes += -(-itemsize * self.row.blocks * self.row.block * self.plan.parts // 16) * 16
+        self.scratch_bytes += -(-itemsize * self.plan.most_row_blocks * self.row.block * self.plan.parts // 16) * 16
         return offset
 
     def _read_parts(self, reduce: int, places: list[tuple[int, str, str]]) -> list[str]:
