@@ -135,6 +135,29 @@ def test_refused_in_the_backward_pass(name):
     assert outcomes[0] == pytest.approx(outcomes[1])
 
 
+PLACES = (range(2), (range(2), slice(0, None)), ((0, 1), (1, 0)), (0, range(2)), [0, 1], (slice(0, 2), 1), 0)
+
+
+@pytest.mark.parametrize("dtype", [f32, i64], ids=str)
+@pytest.mark.parametrize("places", PLACES, ids=str)
+@pytest.mark.may_break
+def test_places_say_whether_what_is_written_there_is_converted(places, dtype):
+    """Torch converts where numbers and slices say the part, and refuses where it makes a tensor of the places."""
+
+    def written(x, y):
+        x = x.clone()
+        x[places] = y
+        return x
+
+    outcomes = []
+    for function in (written, dynascope.compile(written)):
+        try:
+            outcomes.append(function(ones(i64 if dtype is f32 else f32, 2, 2), ones(dtype, 2) * 3).tolist())
+        except RuntimeError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
 LOSSES = (F.huber_loss, F.soft_margin_loss, F.binary_cross_entropy_with_logits, F.smooth_l1_loss, F.mse_loss, F.l1_loss)
 
 

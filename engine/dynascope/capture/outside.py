@@ -23,6 +23,7 @@ import torch
 from torch.nn.parameter import UninitializedTensorMixin
 from torch.torch_version import TorchVersion
 
+from dynascope.autograd_functions.awaited_histories import awaits_history
 from dynascope.capture import numpy_numbers, outside_generators
 from dynascope.capture.distributed_values import is_distributed, is_mesh, is_placement
 from dynascope.capture.metadata import META, meta_of, more_than_strides
@@ -240,6 +241,8 @@ class Outside:
             return self._without_elements(object, source)
         if (kind := more_than_strides(object)) is not None:
             raise Break(TensorSubclass(kind, source.expression()))
+        if self.machine.in_plain_mode(lambda: awaits_history(object)):
+            raise Break(TensorSubclass("view whose base got a history later", source.expression()))
         self.machine.assume_protocol(type(object))
         extents = extents_of(self.machine, object, source)
         expected = (extents.expected_sizes, extents.expected_strides) if extents is not None else ()

@@ -525,6 +525,8 @@ class TensorSubclass(Reason):
     def message(self) -> str:
         if self.type_name.endswith(" tensor"):
             return f"`{self.expression}` is a {self.type_name}, which is more than elements at sizes and strides."
+        if self.type_name.startswith("view "):
+            return f"`{self.expression}` is a {self.type_name}: autograd may refuse what is done with it."
         return f"`{self.expression}` is a {self.type_name}, a subclass of Tensor with behaviour of its own."
 
     def remedy(self) -> str:

@@ -36,6 +36,7 @@ from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
+    REVERSED_LIST,
     ArrayValue,
     CellValue,
     CompilationValue,
@@ -193,6 +194,13 @@ def iterator_at(iterable: Any, position: int) -> Any:
 def reversed_at(iterable: Any, position: int) -> Any:
     """An iterator from the end that has given `position` items."""
     return iterator_at(reversed(iterable), position)
+
+
+def reversed_list_at(items: list, index: int) -> Any:
+    """An iterator from the end that gives the item at `index` next."""
+    iterator = reversed(items)
+    iterator.__setstate__(index)
+    return iterator
 
 
 class Rebuilder:
@@ -460,7 +468,11 @@ class Rebuilder:
         if value.owner is not None:
             if value.has_other_keys():  # one made anew would take those for its own
                 raise Break(UnrebuildableValue(value.cls.__name__))
-            at = reversed_at if value.cls is REVERSED_DEQUE else iterator_at
+            if value.cls is REVERSED_LIST:
+                self.call_constant(reversed_list_at, value.owner, ConstantValue(value.index_in_list()))
+                return
+            from_the_end = value.cls is REVERSED_DEQUE or value.keys != tuple(value.held or ())
+            at = reversed_at if from_the_end else iterator_at
             self.call_constant(at, value.owner, ConstantValue(value.position))
             return
         if value.iterable is not None:

@@ -455,11 +455,15 @@ class DictViewValue(Value):
 TUPLE_ITERATOR = type(iter(()))
 
 
+REVERSED_LIST = type(reversed([]))
+
+
 class IteratorValue(MutableValue):
     """An iterator over values known in advance, or over a list that may still grow; `position` items were taken.
 
     `owner` is the dict, set, view or deque that gave the items: it must keep its `keys`, while values may become others (`held` is what
-    it held them in). `iterable` is another object that gives the same items. `cls` is the iterator's class in the program.
+    it held them in); or the list that is gone through from its end, which may change as it likes. `iterable` is another object that
+    gives the same items. `cls` is the iterator's class in the program.
     """
 
     __slots__ = ("cls", "held", "items", "iterable", "keys", "owner", "position")
@@ -489,9 +493,15 @@ class IteratorValue(MutableValue):
         if self.owner is None:
             return False
         items = self.owner_items()
+        if self.cls is REVERSED_LIST:
+            return self.index_in_list() >= len(items)  # where nothing is: one made anew would begin at the end
         if len(items) != len(self.keys):
             return True
         return items is not self.held and (not self.is_of_attributes() or tuple(items) != self.keys)
+
+    def index_in_list(self) -> int:
+        """Where one that goes through a list from its end stands."""
+        return len(self.keys) - 1 - self.position
 
     def is_of_attributes(self) -> bool:
         owner = self.owner.dictionary if isinstance(self.owner, DictViewValue) else self.owner
@@ -504,6 +514,9 @@ class IteratorValue(MutableValue):
         return self.remaining_source()[self.position]
 
     def remaining_source(self) -> list[Value] | tuple[Value, ...]:
+        if self.cls is REVERSED_LIST and self.owner is not None:
+            given = tuple(self.owner_items())[: len(self.keys)]
+            return () if self.has_other_keys() else (*self.keys[len(given) :], *given[::-1])
         return self.items.items if isinstance(self.items, ListValue) else self.items
 
 

@@ -58,7 +58,8 @@ def bridge(
 ) -> Callable[..., Any]:
     """`callable(*flat inputs) -> tuple`, as the captured graph's own. A backward callable that has a `with_list` takes its inputs in a
     list that it empties: what was saved is then free when it has been read, as in eager, not at the end."""
-    environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "view": _view, "copy_back": copy_back}
+    environment: dict[str, Any] = {"run_forward": forward_callable, "no_grad": torch.no_grad, "copy_back": copy_back}
+    environment |= {"view": _view, "view_unrecorded": _view_unrecorded}
     environment |= {"increment_version": torch.autograd.graph.increment_version, "written": _written}
     lines: list[str] = []
     if backward_callable is not None:
@@ -368,12 +369,12 @@ def _output_source(output: Any, environment: dict[str, Any], pair: GradPair, pie
     done = 0
     for number, recipe in enumerate(output.recipes):
         if recipe.piece_of is not None:
-            base = _viewed(source, output.recipes[done:number], environment, pair)
+            base = _viewed(source, output.recipes[done:number], environment, pair, output.unrecorded)
             piece = _piece_source(base, recipe, environment, pair, pieces)
             if number == len(output.recipes) - 1 and pieces.setdefault(f"returned {base} {recipe}", piece) is not piece:
                 piece = _own_piece(base, recipe, environment, pair)  # the same elements were returned already: another object
             source, done = piece, number + 1
-    source = _viewed(source, output.recipes[done:], environment, pair)
+    source = _viewed(source, output.recipes[done:], environment, pair, output.unrecorded)
     return _detached(source, output) if output.detached == "after" else source
 
 
@@ -383,8 +384,11 @@ def _detached(source: str, output: ViewOf) -> str:
     return f"written({source}.data, {output.own_writes})" if output.own_writes else f"{source}.data"
 
 
-def _viewed(source: str, recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair) -> str:
-    return f"view({source}, {_recipes_source(recipes, environment, pair)})" if recipes else source
+def _viewed(
+    source: str, recipes: tuple[ViewRecipe, ...], environment: dict[str, Any], pair: GradPair, unrecorded: bool = False
+) -> str:
+    view = "view_unrecorded" if unrecorded else "view"
+    return f"{view}({source}, {_recipes_source(recipes, environment, pair)})" if recipes else source
 
 
 def _piece_source(
@@ -429,6 +433,11 @@ def _written(tensor: torch.Tensor, times: int) -> torch.Tensor:
     """The tensor, which counts these writes."""
     torch.autograd.graph.increment_version((tensor,) * times)
     return tensor
+
+
+def _view_unrecorded(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:
+    with torch.no_grad():
+        return _view(base, recipes)
 
 
 def _view(base: torch.Tensor, recipes: tuple[ViewRecipe, ...]) -> torch.Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from dynascope.autograd_functions.awaited_histories import awaits_history
 from dynascope.dataclass import dataclass
 from dynascope.grad.held import describe_held
 from dynascope.grad.numbers import number_of
@@ -186,6 +187,8 @@ class _Outputs:
         return Expression(number) if isinstance(number, Size) else Constant(output)
 
     def _tensor(self, position: int, output: torch.Tensor) -> Output:
+        if awaits_history(output):
+            raise DifferentiationRefused(OutputNotReproducible(str(position), "a view that got a history because its base was written"))
         try:
             made_inside = output.requires_grad and output.is_leaf
         except RuntimeError as error:  # autograd forbids a view whose base was written otherwise than it was made
@@ -203,11 +206,11 @@ class _Outputs:
         computed, base = self._base(position, cell)
         if output is base:
             return computed
-        if output.requires_grad and (autograd_base(output) is not base or is_of_custom_function(output, base)):
+        if output.requires_grad and (autograd_base(output) is not base or has_another_history(output, base)):
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an output that has another history")
             )
-        return _view(computed, self.recorder.memory, base, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
+        return self._view(computed, base, output, base.requires_grad or autograd_base(output) is not autograd_base(base))
 
     def _is_unrecorded_view(self, output: torch.Tensor, cell: Cell) -> bool:
         """Whether it requires grad because what it is a view of does, with no history of its own, and is made again so."""
@@ -225,7 +228,7 @@ class _Outputs:
                 OutputNotReproducible(str(position), "a view that requires grad of an input that does not")
             )
         is_view = any(autograd_base(output) is each for each in (handle, autograd_base(handle)))
-        if output.requires_grad and (not is_view or is_of_custom_function(output, handle)):
+        if output.requires_grad and (not is_view or has_another_history(output, handle)):
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "it shares memory with an input and has another history")
             )
@@ -233,7 +236,25 @@ class _Outputs:
             raise DifferentiationRefused(
                 OutputNotReproducible(str(position), "a view of an input whose elements share places in memory")
             )
-        return _view(InputItself(cell.input_index), self.recorder.memory, handle, output, handle.requires_grad)
+        return self._view(InputItself(cell.input_index), handle, output, handle.requires_grad or not is_view)
+
+    def _view(self, base: Computed | InputItself, shown: torch.Tensor, output: torch.Tensor, is_detached: bool) -> ViewOf:
+        """`shown` is the base. `detach()` gives what is no view to autograd: it may be detached in place, as a view may not.
+        `is_detached`: a view without a history is none of the base."""
+        is_view = output._is_view()
+        recipes = path(self.recorder.memory, output) or _whole_part(output)
+        if is_view and _is_made(output, "MULTI_OUTPUT_NODE"):
+            recipes = recipes or ONE_OF_ONE
+        else:
+            recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
+        apart = not output.requires_grad and not shares_version(output, shown)
+        own_writes = output._version if apart else None
+        unrecorded = self.records and is_view and _is_made(output, "NO_GRAD_MODE")
+        if output.requires_grad or (is_view and not is_detached and not apart):
+            return ViewOf(base, recipes or ALIAS, "no", unrecorded=unrecorded)
+        if is_view:
+            return ViewOf(base, recipes or ALIAS, "before", own_writes, unrecorded)
+        return ViewOf(base, recipes, "after", own_writes)
 
     def _computed(self, output: torch.Tensor, history: torch.Tensor, place: OutputOf) -> Computed:
         sizes, strides = self.recorder.layout(output)
@@ -280,9 +301,10 @@ class _Outputs:
         return self._computed(base, base, OutputOf(position, True)), base
 
 
-def _is_one_of_several(view: torch.Tensor) -> bool:
-    """Autograd lets nobody write in place to one of several views that one call made, nor to a view of it."""
-    return torch._C._autograd._get_creation_meta(view) == torch._C._autograd.CreationMeta.MULTI_OUTPUT_NODE
+def _is_made(view: torch.Tensor, way: str) -> bool:
+    """What autograd remembers of how a view was made: it lets nobody write in place to one of several views that one call made
+    (`MULTI_OUTPUT_NODE`), nor to a view of it, and with gradients not to one that was made without them (`NO_GRAD_MODE`)."""
+    return torch._C._autograd._get_creation_meta(view).name == way
 
 
 def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:
@@ -291,16 +313,19 @@ def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:
     return WHOLE if function is not None and type(function).name(function).startswith(("Slice", "Split", "UnsafeSplit")) else ()
 
 
-def is_of_custom_function(output: torch.Tensor, base: torch.Tensor) -> bool:
-    """Whether a view comes of a function of the program's own, whose backward pass gives another gradient than the view's: reversed,
-    scaled. Taken of the base again it would have the view's."""
+def has_another_history(output: torch.Tensor, base: torch.Tensor) -> bool:
+    """Whether what leads back from a view is not what would if it were taken of the base again. A function of the program's own, whose
+    backward pass gives another gradient than the view's: reversed, scaled. Or a view that was made under `no_grad`: it requires grad
+    because its base does, but no gradient goes on from there."""
     function = output.grad_fn
     while function is not None and function is not base.grad_fn:
         if isinstance(function, torch.autograd.function.BackwardCFunction) and not hasattr(function, "known_as"):
             return True
+        if hasattr(function, "variable"):
+            return function.variable is not base
         following = function.next_functions
         function = following[0][0] if following else None
-    return False
+    return function is None and output.grad_fn is not None
 
 
 def autograd_base(output: torch.Tensor) -> torch.Tensor:
@@ -308,26 +333,6 @@ def autograd_base(output: torch.Tensor) -> torch.Tensor:
     base = output._base if output._is_view() else output
     assert base is not None
     return base
-
-
-def _view(
-    base: Computed | InputItself, memory: Memory, shown: torch.Tensor, output: torch.Tensor, is_detached: bool
-) -> ViewOf:
-    """`shown` is the base. `detach()` gives what is no view to autograd: it may be detached in place, as a view may not.
-    `is_detached`: a view without a history is none of the base."""
-    is_view = output._is_view()
-    recipes = path(memory, output) or _whole_part(output)
-    if is_view and _is_one_of_several(output):
-        recipes = recipes or ONE_OF_ONE
-    else:
-        recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
-    apart = not output.requires_grad and not shares_version(output, shown)
-    own_writes = output._version if apart else None
-    if output.requires_grad or (is_view and not is_detached and not apart):
-        return ViewOf(base, recipes or ALIAS, "no")
-    if is_view:
-        return ViewOf(base, recipes or ALIAS, "before", own_writes)
-    return ViewOf(base, recipes, "after", own_writes)
 
 
 def shares_version(one: torch.Tensor, other: torch.Tensor) -> bool:

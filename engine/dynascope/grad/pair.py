@@ -53,13 +53,15 @@ class ViewOf:
     """A view, made again outside the graph, so that it shares memory with its base.
 
     Without history it is `detached` before the view is taken, or after: then autograd does not see it as a view. `own_writes`: how
-    often it was written inside, where it comes by `.data`, so that a write to it counts as none of the base.
+    often it was written inside, where it comes by `.data`, so that a write to it counts as none of the base. `unrecorded`: it was made
+    under `no_grad`, so autograd refuses it once it or its base is written with gradients.
     """
 
     base: Computed | InputItself
     recipes: tuple[ViewRecipe, ...]
     detached: Literal["no", "before", "after"]
     own_writes: int | None = None
+    unrecorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,15 +123,20 @@ def accumulate(
     for leaf, gradient, present in zip(leaves, found, before, strict=True):
         if is_none(gradient):
             continue
-        is_taken = is_view_of_tangent(gradient, found, tangents)
+        references = references_if_view_of_tangent(gradient, found, tangents)
         if gradient.example.requires_grad:  # a tangent, as the program gave it
             gradient = apply_method(machine, torch.Tensor.detach, [gradient], {})
             shared[storage_of(gradient.node)] += 1
-        is_alone = is_taken or shared[storage_of(gradient.node)] == 1
         if isinstance(present, TensorValue):
             apply_method(machine, torch.Tensor.add_, [present, gradient], {})
+            continue
+        if references > 1 and is_laid_out_as(gradient.example, leaf.example):
+            raise cannot(machine)  # the leaf that autograd comes to last takes it
+        if references == 1:
+            is_own = True
         else:
-            gradients.write(machine, leaf, of_its_own(machine, leaf, gradient, is_alone))
+            is_own = shared[storage_of(gradient.node)] == 1 and not gradient.example.storage_offset()
+        gradients.write(machine, leaf, of_its_own(machine, leaf, gradient, is_own))
     return NONE
 
 
@@ -275,24 +280,30 @@ def accumulates_plainly(leaf: torch.Tensor) -> bool:
     return tuple(metadata.shape) == leaf.shape and not any(gc.get_referents(node))
 
 
-def is_view_of_tangent(gradient: Value, found: list[Value], tangents: list[Value]) -> bool:
-    """Autograd takes what nothing else refers to, be it a view of the tangent that the program gave."""
-    if not isinstance(gradient, TensorValue):
-        return False
+def references_if_view_of_tangent(gradient: Value, found: list[Value], tangents: list[Value]) -> int:
+    """How many leaves get this very object, if it is a view of a tangent that the program gave: autograd takes what nothing else
+    refers to, and such a view too. The tangent itself it does not take."""
     given = [each for each in tangents if isinstance(each, TensorValue)]
-    references = sum(each.example is gradient.example for each in (*found, *given) if isinstance(each, TensorValue))
-    return references == 1 and any(storage_of(each.node) == storage_of(gradient.node) for each in given)
+    if not isinstance(gradient, TensorValue) or any(each.example is gradient.example for each in given):
+        return 0
+    if all(storage_of(each.node) != storage_of(gradient.node) for each in given):
+        return 0
+    return sum(each.example is gradient.example for each in found if isinstance(each, TensorValue))
 
 
-def of_its_own(machine: Machine, leaf: TensorValue, gradient: TensorValue, is_alone: bool) -> TensorValue:
-    """A gradient becomes that of a leaf: in memory of its own, laid out as the leaf (torch/csrc/autograd/functions/
-    accumulate_grad.h). Where it is that already, autograd takes it as it is. `is_alone` says that nobody else has its memory."""
+def is_laid_out_as(gradient: torch.Tensor, leaf: torch.Tensor) -> bool:
+    """Whether autograd takes it for the leaf's gradient as it lies (torch/csrc/autograd/functions/accumulate_grad.h)."""
+    is_dense = torch.ops.aten.is_non_overlapping_and_dense(leaf)
+    return gradient.stride() == leaf.stride() if is_dense else gradient.is_contiguous()
+
+
+def of_its_own(machine: Machine, leaf: TensorValue, gradient: TensorValue, is_own: bool) -> TensorValue:
+    """A gradient becomes that of a leaf: in memory of its own, laid out as the leaf. Where it is that already, autograd takes it as
+    it is. `is_own` says that nobody else has its memory, or that autograd does not mind."""
     one, other = leaf.example, gradient.example
-    is_dense = torch.ops.aten.is_non_overlapping_and_dense(one)
-    fits = other.stride() == one.stride() if is_dense else other.is_contiguous()
-    if fits and gradient.object is None and is_alone and not other.storage_offset():
+    if is_laid_out_as(other, one) and gradient.object is None and is_own:
         return gradient
-    if not is_dense or one.is_contiguous():
+    if not torch.ops.aten.is_non_overlapping_and_dense(one) or one.is_contiguous():
         contiguous = {"memory_format": ConstantValue(torch.contiguous_format)}
         return apply_method(machine, torch.Tensor.clone, [gradient], contiguous)
     made = apply_function(machine, torch.empty_like, [leaf], {"requires_grad": FALSE})

@@ -32,6 +32,7 @@ from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     FALSE,
     NONE,
+    REVERSED_LIST,
     ConstantValue,
     CountValue,
     DictValue,
@@ -203,7 +204,11 @@ def backwards(machine: Machine, value: Value) -> Value:
     """What `reversed` makes of a container in C."""
     constant = isinstance(value, ConstantValue) and isinstance(value.value, range)
     iterable = ConstantValue(value.value[::-1]) if constant else None
-    return IteratorValue(elements(machine, value)[::-1], cls=reversed_class(value), iterable=iterable)
+    owner = value if isinstance(value, (ListValue, DictValue, DictViewValue)) else None
+    made = IteratorValue(elements(machine, value)[::-1], owner, reversed_class(value), iterable)
+    if owner is not None and made.cls is not REVERSED_LIST:
+        made.keys = made.keys[::-1]
+    return made
 
 
 def is_sequence_of_its_own(cls: type) -> bool:

@@ -134,12 +134,16 @@ def check_types(target: Callable, arguments: tuple, keywords: dict[str, Any], de
     return _tried[signature]
 
 
+_SEQUENCES = (list, tuple, range)
+"""Torch makes tensors of those that stand in a subscript, of a tuple in a tuple too."""
+
+
 def _check_written_type(table: Any, key: Any, values: Any) -> str | None:
     """What torch says of `table[places] = values` of another type: a part that slices and numbers say converts them, places do not,
     and a mask converts one value."""
     if not isinstance(table, torch.Tensor) or not isinstance(values, torch.Tensor) or values.dtype == table.dtype:
         return None
-    parts = [torch.tensor(part) if isinstance(part, list) else part for part in (key if isinstance(key, tuple) else (key,))]
+    parts = [torch.tensor(part) if isinstance(part, _SEQUENCES) else part for part in (key if isinstance(key, tuple) else (key,))]
     places = [part for part in parts if isinstance(part, torch.Tensor) and part.dim()]
     if not places or values.numel() == 1 and all(place.dtype in (torch.bool, torch.uint8) for place in places):
         return None

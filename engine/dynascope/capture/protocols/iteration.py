@@ -24,6 +24,7 @@ from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue, LimitReached, LoopGoesOn, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
+    REVERSED_LIST,
     ArrayValue,
     ConstantValue,
     CountValue,
@@ -176,9 +177,10 @@ def next_item(machine: Machine, value: IteratorValue) -> Value | None:
         if is_spoiled(machine, value.object):
             raise Break(ForeignValue(value.cls.__name__, machine.expression()))
         machine.write(value)
-    if value.owner is not None and len(value.owner_items()) != len(value.keys):
+    keeps_keys = value.owner is not None and value.cls is not REVERSED_LIST
+    if keeps_keys and len(value.owner_items()) != len(value.keys):
         raise machine.throw(RuntimeError, changed_size(value.owner))
-    if value.has_other_keys():
+    if keeps_keys and value.has_other_keys():
         raise Break(ForeignValue(value.cls.__name__, machine.expression()))
     if value.position >= len(items):
         if value.cls is not itertools.repeat:  # which shows its item at its end too

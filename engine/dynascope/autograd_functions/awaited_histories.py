@@ -1,0 +1,29 @@
+"""Views that got a history because their base was written, before anybody asked for it.
+
+t = b[0]; b.add_(c); awaits_history(t)      True if `c` requires grad and `b` did not: `t.mul_(2)` raises, `t * 2` does not
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+
+def is_made_as_usual(view: torch.Tensor) -> bool:
+    """Not among several, not without gradients."""
+    return torch._C._autograd._get_creation_meta(view) == torch._C._autograd.CreationMeta.DEFAULT
+
+
+def awaits_history(tensor: torch.Tensor) -> bool:
+    """Until somebody asks such a view for its history, autograd takes it for a leaf, and refuses to write it. Whatever is asked of its
+    history, also whether it is a leaf, ends that. So it is asked by a copy that fails either way, and that changes nothing."""
+    base = tensor._base
+    if base is None or not (tensor.requires_grad and base.requires_grad) or base.is_leaf or not is_made_as_usual(tensor):
+        return False
+    too_many = torch.empty((2, *tensor.shape), dtype=tensor.dtype, device="meta")
+    with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.enable_grad():
+        try:
+            tensor.copy_(too_many)
+        except RuntimeError as error:
+            return "leaf" in str(error)
+    return False
