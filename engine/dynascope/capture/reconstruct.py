@@ -26,6 +26,7 @@ from torch import fx
 from dynascope.capture import tracebacks
 from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.functions_of_results import FunctionOfResultValue, function_of
+from dynascope.capture.known_states import HAVE_STATES, with_state
 from dynascope.capture.nested_values import NestedValue
 from dynascope.capture.numpy_numbers import array_of, is_spread
 from dynascope.capture.parts import describe, held_by, parts_of
@@ -620,6 +621,8 @@ class Rebuilder:
             self.call_constant(value.cls, value.contents)
         elif value.cls in SWITCHES:
             self.call_constant(switch, ConstantValue(value.cls), *value.arguments)
+        elif value.cls in HAVE_STATES:
+            self.call_constant(with_state, *value.arguments)
         elif isinstance(value.contents, TupleValue):
             self.call_constant(tuple.__new__, ConstantValue(value.cls), value.contents)
         else:

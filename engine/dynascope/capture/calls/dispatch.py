@@ -27,6 +27,7 @@ from dynascope.capture.calls import (
     distributed_tensors,
     draws,
     either_of,
+    known_objects,
     known_tensors,
     numpy_calls,
     python,
@@ -215,9 +216,9 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
         return by_numpy(machine, thing, arguments, keywords)
     if has_python_method(type(thing), "__call__"):
         return call(machine, special(machine, function, "__call__"), arguments, keywords)
-    for numbers in (draws.of_method, clock_calls.read):
-        if (number := numbers(machine, thing, arguments, keywords)) is not None:
-            return number
+    for read in (known_objects.of_method, draws.of_method, clock_calls.read):
+        if (found := read(machine, thing, arguments, keywords)) is not None:
+            return found
     raise Break(foreign(machine, thing))
 
 

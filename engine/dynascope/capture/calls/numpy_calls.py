@@ -112,9 +112,16 @@ def computed(machine: Machine, function: Any, arguments: Arguments, keywords: Ke
     made = asked(machine, function, *told, **{name: each() for name, each in named.items() if each is not None})
     if type(made) in TYPES:
         return ConstantValue(made)
-    if not isinstance(made, numpy.ndarray) or dtype_of(made.dtype) is None or not made.flags.c_contiguous:
+    if not isinstance(made, numpy.ndarray) or any(
+        isinstance(each, numpy.ndarray) and numpy.may_share_memory(made, each) for each in told
+    ):
         return None
-    if any(isinstance(each, numpy.ndarray) and numpy.may_share_memory(made, each) for each in told):
+    return of_known_contents(machine, made)
+
+
+def of_known_contents(machine: Machine, made: numpy.ndarray) -> Value | None:
+    """An array of these elements, new at each call."""
+    if dtype_of(made.dtype) is None or not made.flags.c_contiguous:
         return None
     found = contents(made)
     if found is None:
