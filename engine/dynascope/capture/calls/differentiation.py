@@ -23,6 +23,7 @@ from dynascope.capture.calls.inference_mode import keeps_inference_tensors
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import function_of, functions_of, storage_of
+from dynascope.capture.numbers_drawn_first import drawn_first
 from dynascope.capture.numbers_read_last import waits
 from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.iteration import elements
@@ -192,10 +193,11 @@ def check_names_read(machine: Machine) -> None:
 
 def has_parts(machine: Machine) -> bool:
     """Whether the graph will run as a row of parts before this. Numbers that nothing but Python has read so far are read out of
-    their tensors later."""
+    their tensors later, and those that Python draws are drawn before the rest."""
     late = [node for node in machine.graph.graph.nodes if "late" in node.meta]
     known = {str(node.meta["size"]) for node in late if "size" in node.meta}
-    return not machine.sizes.scope.late <= known or not all(waits(node, machine.graph.kept) for node in late)
+    first = drawn_first(machine.graph) if late else []
+    return not machine.sizes.scope.late <= known or not all(node in first or waits(node, machine.graph.kept) for node in late)
 
 
 def leads_through_parts(machine: Machine, inputs: list[Value], creates: bool) -> bool:
