@@ -739,7 +739,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     CompilationValue: Rebuilder.make_compilation,
-    WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of),
+    WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of, value.callback),
     FunctionOfResultValue: lambda self, value: self.call_constant(function_of, value.tensor),
     SuperValue: Rebuilder.make_super,
     ArrayValue: Rebuilder.make_array,
