@@ -527,3 +527,29 @@ def test_what_the_programs_class_says_of_types_is_asked_of_it():
     for _ in range(2):
         assert torch.equal(call(X, FLOATS.astype(np.float32)), X + 1)
     assert len(asked) == 2
+
+
+def checks_its_sizes(x, patch=(2, 2)):
+    left = np.array(x.shape[1:]) % np.power(patch, 3) > 0
+    if left.any():
+        return x - float(left.sum())
+    return x * 2
+
+
+def test_a_branch_on_an_array_of_sizes_is_known():
+    """The program goes another way by them: the sizes are then what they are in this call."""
+    compiled = dynascope.compile(checks_its_sizes, fullgraph=True)
+    for shape in ((1, 8, 16), (2, 8, 16), (1, 9, 16), (1, 9, 10), (3, 8, 8)):
+        torch.testing.assert_close(compiled(torch.ones(shape)), checks_its_sizes(torch.ones(shape)))
+
+
+@pytest.mark.expects("data-dependent-branch")
+def test_a_branch_on_an_array_of_counts_is_asked_of_the_run():
+    """Not so numbers that may be others in each call."""
+
+    def program(x, step):
+        return x * 2 if (np.array([step, 4]) > 3).all() else x
+
+    compiled = dynascope.compile(program)
+    for step in range(12):
+        torch.testing.assert_close(compiled(torch.ones(2), step), program(torch.ones(2), step))

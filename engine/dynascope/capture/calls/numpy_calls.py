@@ -40,7 +40,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.calls.tensors_of_numbers import from_parts
 from dynascope.capture.metadata import CPU
-from dynascope.capture.numpy_numbers import IS_THERE, TYPES, numpy
+from dynascope.capture.numpy_numbers import IS_THERE, TYPES, is_universal, numpy
 from dynascope.capture.values import (
     NONE,
     ArrayValue,
@@ -100,7 +100,9 @@ def of_known(machine: Machine, function: Any, arguments: Arguments, keywords: Ke
 
 def of_known_numbers(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
     """What NumPy makes of rows of numbers (`np.max([t.shape for t in tensors], 0)`), as `of_known`."""
-    return computed(machine, function, arguments, keywords) if function in OF_KNOWN or function in OF_NUMBERS else None
+    of_rows = is_universal(function) and any(isinstance(machine.realize(each), (ListValue, TupleValue)) for each in arguments)
+    is_pure = function in OF_KNOWN or function in OF_NUMBERS or of_rows
+    return computed(machine, function, arguments, keywords) if is_pure else None
 
 
 def computed(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
