@@ -553,3 +553,20 @@ def test_a_branch_on_an_array_of_counts_is_asked_of_the_run():
     compiled = dynascope.compile(program)
     for step in range(12):
         torch.testing.assert_close(compiled(torch.ones(2), step), program(torch.ones(2), step))
+
+
+def test_lists_of_arrays_are_numbers_of_the_graph():
+    def program(x):
+        array = x.numpy() * 2
+        known, drawn = (np.arange(4) ** 2).tolist(), np.random.choice(4, 3).tolist()
+        kinds = [type(each) for each in (*known, *array.tolist(), *drawn)]
+        return x[drawn] * known[2], known, drawn, array.tolist(), array[::-1].tolist(), array[1].tolist(), kinds
+
+    compiled, x = dynascope.compile(program, fullgraph=True), torch.tensor([1.5, -2.0, 0.25, 4.0])
+    for each in (x, x + 1):
+        np.random.seed(0)
+        expected = program(each)
+        np.random.seed(0)
+        found = compiled(each)
+        torch.testing.assert_close(found[0], expected[0])
+        assert found[1:] == expected[1:]

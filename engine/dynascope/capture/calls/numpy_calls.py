@@ -345,6 +345,15 @@ def item(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords
     return found
 
 
+def listed(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """What `array.tolist()` gives, as of a tensor."""
+    array = first_array(machine, arguments)
+    found = late_numbers.list_of(machine, array.tensor) if len(arguments) == 1 and not keywords else None
+    if found is None:
+        raise foreign(machine, "it takes Python values out of an array")
+    return found
+
+
 def itself(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
     array = array_with_strides(machine, arguments)
     if keywords or len(arguments) > 1 or array.is_number:
@@ -613,6 +622,7 @@ if IS_THERE:
     ROWS |= {getattr(numpy, name): row for name, row in _BY_NAME.items()}
     ROWS |= {getattr(numpy.ndarray, name): row for name, row in _BY_NAME.items()}
     ROWS |= {numpy.ndarray.flatten: flatten, numpy.ndarray.astype: astype, numpy.ndarray.item: item, numpy.generic.item: item}
+    ROWS |= {numpy.ndarray.tolist: listed, numpy.generic.tolist: listed}
     ROWS |= {numpy.amax: reduction(torch.amax), numpy.amin: reduction(torch.amin)}
     ROWS |= {numpy.expand_dims: same_method(torch.Tensor.unsqueeze, 1), numpy.stack: joined(torch.stack)}
     ROWS |= {numpy.concatenate: joined(torch.cat), numpy.where: where}
