@@ -570,3 +570,30 @@ def test_lists_of_arrays_are_numbers_of_the_graph():
         found = compiled(each)
         torch.testing.assert_close(found[0], expected[0])
         assert found[1:] == expected[1:]
+
+
+def windows(x, starts, kept):
+    corners = np.asarray([each.flatten() for each in np.meshgrid(*starts, indexing="ij")]).T
+    cut = [x[tuple(slice(at, at + 2) for at in corner)].sum() for corner in corners]
+    return cut, [x[each] * 2 for each in kept], [type(each[0].start) for each in kept]
+
+
+def test_slices_between_numpys_numbers():
+    """Found outside, or made of arrays whose elements are known."""
+    compiled, x = dynascope.compile(windows, fullgraph=True), torch.arange(24.0).view(6, 4)
+    kept = [(slice(np.int64(0), np.int64(2)), slice(1, 3)), (slice(1, 3), slice(0, 2))]
+    alike = [(slice(0, 2), slice(1, 3)), (slice(1, 3), slice(0, 2))]
+    for each in (kept, alike, [*kept[::-1]]):
+        assert_alike(compiled(x, [[0, 3], [0, 2]], each)[:2], windows(x, [[0, 3], [0, 2]], each)[:2])
+        assert compiled(x, [[0, 3], [0, 2]], each)[2] == windows(x, [[0, 3], [0, 2]], each)[2]
+
+
+def test_several_arrays_of_numbers():
+    def program(x):
+        one, other = np.meshgrid([0, 1, 2], [3, 4])
+        one[0, 0] = 7
+        return x + float(one.sum()), one, other
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    for _ in range(2):
+        assert_alike(compiled(torch.ones(2)), program(torch.ones(2)))

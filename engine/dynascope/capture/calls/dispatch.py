@@ -212,7 +212,8 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     is_numpys, told = numpy_numbers.is_function(thing), (*arguments, *keywords.values())
     if is_numpys and (any(holds_array(machine, argument) for argument in arguments) or joins_tensors(machine, thing, arguments)):
         return numpy_calls.call(machine, thing, arguments, keywords)
-    if numpy_numbers.makes_number(thing) or (is_numpys and all(is_of_numbers(machine, each) for each in told)):
+    is_pure = is_numpys and (thing in numpy_calls.OF_KNOWN or all(is_of_numbers(machine, each) for each in told))
+    if is_pure or numpy_numbers.makes_number(thing):
         return by_numpy(machine, thing, arguments, keywords)
     if has_python_method(type(thing), "__call__"):
         return call(machine, special(machine, function, "__call__"), arguments, keywords)

@@ -112,8 +112,18 @@ def computed(machine: Machine, function: Any, arguments: Arguments, keywords: Ke
         return None
     told = [each() for each in given if each is not None]
     made = asked(machine, function, *told, **{name: each() for name, each in named.items() if each is not None})
+    return of_known_result(machine, made, told)
+
+
+def of_known_result(machine: Machine, made: Any, told: list[Any]) -> Value | None:
+    """A number, an array in memory of its own, or a list or tuple of such."""
     if type(made) in TYPES:
         return ConstantValue(made)
+    if type(made) in (list, tuple):
+        parts = [of_known_result(machine, each, [*told, *made[:at]]) for at, each in enumerate(made)]
+        if any(part is None for part in parts):
+            return None
+        return ListValue(parts) if type(made) is list else TupleValue(tuple(parts))
     if not isinstance(made, numpy.ndarray) or any(
         isinstance(each, numpy.ndarray) and numpy.may_share_memory(made, each) for each in told
     ):
@@ -633,7 +643,7 @@ if IS_THERE:
     _COMPUTED = """
         interp round around sort argsort argmax argmin unique searchsorted diff repeat tile roll outer cross convolve concatenate
         stack vstack hstack column_stack append insert delete polyval polyfit gradient percentile quantile median average histogram
-        digitize triu tril diag trace kron flatnonzero copy isin
+        digitize triu tril diag trace kron flatnonzero copy isin meshgrid
     """.split()  # noqa: SIM905
     OF_KNOWN = frozenset(getattr(numpy, name) for name in _COMPUTED if hasattr(numpy, name))
     OF_NUMBERS = frozenset(getattr(numpy, name) for name in (*_BY_NAME, "amax", "amin") if hasattr(numpy, name))
