@@ -429,11 +429,18 @@ def is_listed(thing: Any) -> bool:
 def is_foldable(thing: Any) -> bool:
     """Without effects, and the same for the same arguments: functions listed, and methods of immutable objects."""
     owner = getattr(thing, "__self__", None)
-    if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)) and type(owner) in FOLDABLE_TYPES:
+    if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)) and kind_of_owner(owner, thing) in FOLDABLE_TYPES:
         return True
     if isinstance(thing, types.BuiltinFunctionType) and isinstance(owner, type) and owner in FOLDABLE_TYPES:
         return True
     return getattr(thing, "__objclass__", None) in FOLDABLE_TYPES
+
+
+def kind_of_owner(owner: Any, method: Any) -> type:
+    """The class that a bound method is of: members of an enumeration of texts or numbers have those of a class in C."""
+    if not isinstance(owner, enum.Enum):
+        return type(owner)
+    return next((base for base in type(owner).__mro__ if method.__name__ in vars(base)), type(owner))
 
 
 def writes_text(thing: Any) -> bool:
