@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.grad.inputs import is_leaf
 from dynascope.meta_kernels import autocast, kernel_flags
 
 READ: dict[Any, Callable[..., Any]] = {
@@ -58,7 +59,7 @@ def converted_to_several_types(nodes: Sequence[fx.Node]) -> fx.Node | None:
     states = states_of(nodes)
     for node in nodes:
         example = node.meta.get("example_value") if node.op == "placeholder" else None
-        if not isinstance(example, torch.Tensor) or not example.requires_grad or not example.is_leaf:
+        if not isinstance(example, torch.Tensor) or not example.requires_grad or not is_leaf(example):
             continue
         for device in autocast.DEVICES:
             enabled, dtype = (torch.set_autocast_enabled, device), (torch.set_autocast_dtype, device)

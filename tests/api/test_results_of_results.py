@@ -331,3 +331,32 @@ def test_an_input_that_another_part_writes_by_a_view_has_its_history(program):
         loss, row, *_ = run(x, weight)
         gradients.append((torch.autograd.grad(loss, weight)[0], row.detach(), x.detach()))
     torch.testing.assert_close(*gradients)
+
+
+class Handed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view(-1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@pytest.mark.expects("call-did-not-fail")
+def test_parts_of_a_graph_that_writes_to_what_a_custom_function_handed_on():
+    """Autograd refuses to say of such a view whether it is a leaf, once it is written."""
+
+    def program(view, weight):
+        scale = view.sum().item()
+        view.data[0] = 5.0
+        return (view * weight).sum() * scale
+
+    def run(call):
+        weight, base = torch.arange(3.0, requires_grad=True), torch.ones(3, requires_grad=True)
+        result = call(Handed.apply(base * 2), weight)
+        result.backward()
+        return result.detach(), weight.grad, base.grad
+
+    for one, other in zip(run(dynascope.compile(program)), run(program), strict=True):
+        torch.testing.assert_close(one, other)

@@ -304,3 +304,68 @@ def test_a_hook_for_several_gradients_is_called_once(mode, backend):
             call(torch.ones(3))[at].backward()
         found.append(seen)
     assert found[0] == found[1]
+
+
+def kept_and_read(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.retain_grad()
+    (hidden * hidden).sum().backward()
+    return hidden.grad * 2, x.clone()
+
+
+def kept_and_given_back(x, weight, seen):
+    hidden = (x @ weight).tanh()
+    hidden.retain_grad()
+    loss = (hidden * hidden).sum()
+    loss.retain_grad()
+    loss.backward()
+    seen += [hidden, loss, hidden.grad, loss.grad]
+    return x.exp(), weight
+
+
+def kept_twice(x, weight, seen):
+    hidden, other = (x @ weight).tanh(), x.sum() * weight.sum()
+    hidden.retain_grad()
+    hidden.retain_grad()
+    other.retain_grad()
+    loss = (hidden * hidden).sum()
+    loss.backward(retain_graph=True)
+    first = hidden.grad
+    (hidden * 3).sum().backward()
+    seen += [first, hidden.grad, first is hidden.grad, other.grad]
+    return x.exp(), hidden.detach()
+
+
+@BACKENDS
+@pytest.mark.parametrize("function", [kept_and_read, kept_and_given_back, kept_twice], ids=lambda function: function.__name__)
+def test_kept_gradients_of_passes_inside(function, backend):
+    def run(compile):
+        torch.manual_seed(0)
+        weight, x, seen = torch.randn(3, 3, requires_grad=True), torch.randn(4, 3, requires_grad=True), []
+        results = compile(function)(x, weight, seen)
+        kept = [each.grad for each in seen if isinstance(each, torch.Tensor) and each.requires_grad]
+        return [*results, *seen, *kept, x.grad, weight.grad]
+
+    found = run(lambda function: dynascope.compile(function, backend=backend, fullgraph=True))
+    expected = run(lambda function: function)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        if isinstance(other, torch.Tensor):
+            torch.testing.assert_close(one, other)
+            assert one.requires_grad == other.requires_grad
+        else:
+            assert one == other
+
+
+def test_a_pass_through_what_keeps_its_gradient_and_was_written_is_left_to_autograd():
+    def written(x):
+        hidden = x * 2
+        hidden.retain_grad()
+        hidden.mul_(3)
+        (hidden * hidden).sum().backward()
+        return hidden.detach()
+
+    expected, found = (torch.ones(3, requires_grad=True) for _ in range(2))
+    with dynascope.expected("unrebuildable-value", "backward-call"):
+        torch.testing.assert_close(dynascope.compile(written)(found), written(expected))
+    torch.testing.assert_close(found.grad, expected.grad)

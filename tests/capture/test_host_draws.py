@@ -232,3 +232,61 @@ LOADED = Loaded(0)
 @pytest.mark.parametrize("program", [lambda x: x * LOADED.random(), lambda x: x * LOADED.uniform(0, 2)], ids=["own", "inherited"])
 def test_a_generator_of_the_programs_own_class(program):
     assert_alike(dynascope.compile(program, fullgraph=True)(X), program(X))
+
+
+def over_tasks(weight, log):
+    total = 0
+    for _ in range(2):
+        scale = random.uniform(1, 2)
+        points = torch.rand(5) * scale + torch.from_numpy(np.random.rand(5))
+        loss = (points * weight).sin().square().mean()
+        (gradient,) = torch.autograd.grad(loss, weight, create_graph=True)
+        total = total + (points * (weight - 0.1 * gradient)).sin().square().mean() * random.random()
+    total.backward()
+    return total.detach()
+
+
+def drawn_by_what_was_drawn(weight, log):
+    bound = random.randint(1, 9)
+    points = torch.rand(5) * random.randint(0, bound) + random.random()
+    return torch.autograd.grad((points * weight).sin().sum(), weight, create_graph=True)[0].detach()
+
+
+def behind_an_operator_of_the_programs(weight, log):
+    log.append(random.random())
+    points = torch.ops.host_draws_test.scaled(weight.detach()) * random.random()
+    return torch.autograd.grad((points * weight).sin().sum(), weight, create_graph=True)[0].detach()
+
+
+@torch.library.custom_op("host_draws_test::scaled", mutates_args=())
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * random.random()
+
+
+scaled.register_fake(lambda x: torch.empty_like(x))
+
+
+def of_drawn_points(function, call):
+    seed()
+    weight, log = torch.linspace(0.5, 1, 5, dtype=torch.float64, requires_grad=True), []
+    results = [call(weight, log) for _ in range(3)]
+    return [*results, weight.grad if weight.grad is not None else weight.detach(), torch.tensor([*log, random.random(), np.random.rand()])]
+
+
+def seed():
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+
+
+def test_what_is_drawn_before_a_gradient_is_drawn_first():
+    """One graph: no part of it ends at a number that Python draws."""
+    found = of_drawn_points(over_tasks, dynascope.compile(over_tasks, fullgraph=True))
+    for one, other in zip(found, of_drawn_points(over_tasks, over_tasks), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.may_break
+@pytest.mark.parametrize("function", [drawn_by_what_was_drawn, behind_an_operator_of_the_programs], ids=lambda each: each.__name__)
+def test_draws_keep_their_order_before_gradients(function):
+    found = of_drawn_points(function, dynascope.compile(function))
+    for one, other in zip(found, of_drawn_points(function, function), strict=True):
+        torch.testing.assert_close(one, other)

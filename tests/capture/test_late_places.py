@@ -126,3 +126,24 @@ def test_parts_of_short_rows_have_kernels(columns):
     for at in ([1, 2], [3, 1], [2, 2], [0, 3], [9, 1]):
         x, at = torch.linspace(-1, 1, 2 * columns).view(2, columns), torch.tensor(at)
         torch.testing.assert_close(compiled(x, at), program(x, at))
+
+
+def rows_of_a_list(x, places):
+    first, second = places.tolist()
+    copy = x.clone()
+    copy[[second, first]] = 5.0
+    return x[places.tolist()] * 2, x[:, [first, -1]], x[[second]], copy
+
+
+def test_a_list_of_late_places_is_read_by_kernels():
+    compiled, x = dynascope.compile(rows_of_a_list, fullgraph=True), torch.arange(20.0).view(5, 4)
+    for places in ([1, -2], [0, 3], [3, 3]):
+        for one, other in zip(compiled(x, torch.tensor(places)), rows_of_a_list(x, torch.tensor(places)), strict=True):
+            assert torch.equal(one, other) and one.stride() == other.stride()
+
+
+def test_a_list_with_a_late_place_outside_raises():
+    compiled = dynascope.compile(lambda x, places: x[places.tolist()] * 2, fullgraph=True)
+    assert torch.equal(compiled(torch.arange(3.0), torch.tensor([2, 1])), torch.tensor([4.0, 2.0]))
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 3"):
+        compiled(torch.arange(3.0), torch.tensor([2, 7]))

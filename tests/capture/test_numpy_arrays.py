@@ -527,3 +527,73 @@ def test_what_the_programs_class_says_of_types_is_asked_of_it():
     for _ in range(2):
         assert torch.equal(call(X, FLOATS.astype(np.float32)), X + 1)
     assert len(asked) == 2
+
+
+def checks_its_sizes(x, patch=(2, 2)):
+    left = np.array(x.shape[1:]) % np.power(patch, 3) > 0
+    if left.any():
+        return x - float(left.sum())
+    return x * 2
+
+
+def test_a_branch_on_an_array_of_sizes_is_known():
+    """The program goes another way by them: the sizes are then what they are in this call."""
+    compiled = dynascope.compile(checks_its_sizes, fullgraph=True)
+    for shape in ((1, 8, 16), (2, 8, 16), (1, 9, 16), (1, 9, 10), (3, 8, 8)):
+        torch.testing.assert_close(compiled(torch.ones(shape)), checks_its_sizes(torch.ones(shape)))
+
+
+@pytest.mark.expects("data-dependent-branch")
+def test_a_branch_on_an_array_of_counts_is_asked_of_the_run():
+    """Not so numbers that may be others in each call."""
+
+    def program(x, step):
+        return x * 2 if (np.array([step, 4]) > 3).all() else x
+
+    compiled = dynascope.compile(program)
+    for step in range(12):
+        torch.testing.assert_close(compiled(torch.ones(2), step), program(torch.ones(2), step))
+
+
+def test_lists_of_arrays_are_numbers_of_the_graph():
+    def program(x):
+        array = x.numpy() * 2
+        known, drawn = (np.arange(4) ** 2).tolist(), np.random.choice(4, 3).tolist()
+        kinds = [type(each) for each in (*known, *array.tolist(), *drawn)]
+        return x[drawn] * known[2], known, drawn, array.tolist(), array[::-1].tolist(), array[1].tolist(), kinds
+
+    compiled, x = dynascope.compile(program, fullgraph=True), torch.tensor([1.5, -2.0, 0.25, 4.0])
+    for each in (x, x + 1):
+        np.random.seed(0)
+        expected = program(each)
+        np.random.seed(0)
+        found = compiled(each)
+        torch.testing.assert_close(found[0], expected[0])
+        assert found[1:] == expected[1:]
+
+
+def windows(x, starts, kept):
+    corners = np.asarray([each.flatten() for each in np.meshgrid(*starts, indexing="ij")]).T
+    cut = [x[tuple(slice(at, at + 2) for at in corner)].sum() for corner in corners]
+    return cut, [x[each] * 2 for each in kept], [type(each[0].start) for each in kept]
+
+
+def test_slices_between_numpys_numbers():
+    """Found outside, or made of arrays whose elements are known."""
+    compiled, x = dynascope.compile(windows, fullgraph=True), torch.arange(24.0).view(6, 4)
+    kept = [(slice(np.int64(0), np.int64(2)), slice(1, 3)), (slice(1, 3), slice(0, 2))]
+    alike = [(slice(0, 2), slice(1, 3)), (slice(1, 3), slice(0, 2))]
+    for each in (kept, alike, [*kept[::-1]]):
+        assert_alike(compiled(x, [[0, 3], [0, 2]], each)[:2], windows(x, [[0, 3], [0, 2]], each)[:2])
+        assert compiled(x, [[0, 3], [0, 2]], each)[2] == windows(x, [[0, 3], [0, 2]], each)[2]
+
+
+def test_several_arrays_of_numbers():
+    def program(x):
+        one, other = np.meshgrid([0, 1, 2], [3, 4])
+        one[0, 0] = 7
+        return x + float(one.sum()), one, other
+
+    compiled = dynascope.compile(program, fullgraph=True)
+    for _ in range(2):
+        assert_alike(compiled(torch.ones(2)), program(torch.ones(2)))

@@ -1,5 +1,6 @@
 """Texts of numbers that vary, or that only the run knows: written when the graph has run, and looked into where the program does."""
 
+import enum
 import io
 import logging
 import numbers
@@ -289,3 +290,30 @@ def test_what_it_is_as_a_tensor_is_left_to_python(name):
     compiled = dynascope.compile(lambda x: (x * 2, program(x)))
     with dynascope.expected("foreign-value"):
         assert compiled(torch.ones(3))[1] == program(torch.ones(3))
+
+
+class Blend(str, enum.Enum):  # noqa: UP042
+    EVEN = "even "
+    ROUND = "round"
+
+
+class Plain(enum.IntEnum):
+    THREE = 3
+
+
+class Loud(str, enum.Enum):  # noqa: UP042
+    LOW = "low"
+
+    def upper(self):
+        return self.value + "!"
+
+
+def test_members_of_enumerations_have_the_methods_of_texts_and_numbers():
+    def program(x, blend=Blend.EVEN):
+        found = [blend.strip(), blend.startswith("ev"), Blend.ROUND.replace("r", "s").title(), Plain.THREE.bit_length(), Loud.LOW.upper()]
+        return x * 2 if blend.strip() == "even" else x, found
+
+    x = torch.ones(2)
+    found, expected = dynascope.compile(program, fullgraph=True)(x), program(x)
+    assert torch.equal(found[0], expected[0])
+    assert found[1] == expected[1] and list(map(type, found[1])) == list(map(type, expected[1]))

@@ -260,3 +260,45 @@ def test_dictionaries_with_weak_values():
     del layer
     gc.collect()
     assert torch.equal(compiled(x), program(x))
+
+
+def test_a_weak_dictionary_gets_keys_that_go_with_their_objects():
+    """Its references call it when an object goes."""
+    scales = weakref.WeakKeyDictionary()
+
+    def program(layer, x):
+        scales.setdefault(layer, {"calls": 0})["calls"] += 1
+        return layer(x) * scales[layer]["calls"]
+
+    layer, other = nn.Linear(3, 3), nn.Linear(3, 3)
+    compiled = compile(program, fullgraph=True)
+    for each, calls in ((layer, 1), (layer, 2), (other, 1), (layer, 3)):
+        torch.testing.assert_close(compiled(each, X), each(X) * calls)
+    assert {key: held["calls"] for key, held in scales.items()} == {layer: 3, other: 1}
+    del other, each
+    gc.collect()
+    assert list(scales) == [layer]
+
+
+def test_what_a_reference_calls_for_what_was_made_inside_is_pythons():
+    class Kept:
+        pass
+
+    def program(x, gone):
+        kept = Kept()
+        kept.watch = weakref.ref(kept, gone.append)
+        return x * 2
+
+    gone = []
+    with dynascope.expected("foreign-call"):
+        compile(program)(X, gone)
+    assert len(gone) == 1
+
+    def watched(x, gone, references):
+        kept = Kept()
+        references.append(weakref.ref(kept, gone.append))
+        del kept
+        return x * 2, len(gone)
+
+    with dynascope.expected("foreign-call"):
+        assert compile(watched)(X, [], [])[1] == 1

@@ -24,6 +24,7 @@ from torch import fx
 
 from dynascope.capture.histories import storage_of
 from dynascope.capture.journal import Journal
+from dynascope.capture.numbers_drawn_first import draw_first
 from dynascope.capture.numbers_read_last import read_where_needed
 from dynascope.capture.raising import is_written_over, overwrites_all, raises_unused, stops_device, values_read
 from dynascope.capture.unused import may_go
@@ -222,6 +223,7 @@ class GraphBuilder:
         for node in reversed(self.left_out):
             if not node.users:
                 self.graph.erase_node(node)
+        draw_first(self)
         read_where_needed(self)
         self._remove_unused()
         for node in self.kept:

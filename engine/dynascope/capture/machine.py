@@ -190,6 +190,8 @@ class Machine:
         """Of numbers that only the run knows, the tensors that they were read from, with how often these had been written."""
         self.hooked: list[tuple[TensorValue, int]] = []
         """Tensors that get hooks when the graph has run, with how often they had been written."""
+        self.kept_gradients: dict[TensorValue, Value] = {}
+        """Of those that keep their gradients, and that this graph has made, what they are so far."""
         self.functions_of_results: dict[torch.fx.Node, Value] = {}
         """What the program found as `grad_fn` of what a node gives."""
         self.keys: dict[type, dict[Source, None]] = {}

@@ -511,9 +511,12 @@ class Outside:
 
     def _slice(self, object: slice, source: Source) -> Value:
         bounds = (object.start, object.stop, object.step)
-        if not all(type(bound) in (int, type(None)) for bound in bounds):
+        if not all(type(bound) in (int, type(None)) or _is_place(bound) for bound in bounds):
             return self._instance(object, source)
         self.machine.guards.add(source, Equals(object))
+        for name in ("start", "stop", "step"):  # NumPy's numbers are equal to Python's
+            if _is_place(bound := getattr(object, name)):
+                self.guard_type(bound, AttributeSource(source, name))
         value = SliceValue(tuple(map(ConstantValue, bounds)))
         value.source = source
         return value
@@ -666,6 +669,11 @@ def _is_found_by_identity(key: Any) -> bool:
     cls = type(key)
     is_default = all(lookup(cls, name) is vars(object)[name] for name in ("__hash__", "__eq__"))
     return is_default and cls not in LITERAL_TYPES and not issubclass(cls, FUNCTION_TYPES) and not _is_fixed_instance(key)
+
+
+def _is_place(bound: Any) -> bool:
+    """Whether a bound of a slice is a whole number of NumPy's."""
+    return type(bound) in numpy_numbers.TYPES - numpy_numbers.FLOATS
 
 
 def _is_script(object: Any) -> bool:

@@ -161,7 +161,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Value]]] = {
     CompilationValue: lambda value: (value.function, value.target, *value.keywords.values()),
     SuperValue: lambda value: (value.instance,),
     TracebackValue: lambda value: (),
-    WeakReferenceValue: lambda value: (value.of,),
+    WeakReferenceValue: lambda value: (value.of, value.callback),
     functions_of_results.FunctionOfResultValue: functions_of_results.parts,
     ArrayValue: _parts_of_array,
     DistributedValue: lambda value: value.parts(),

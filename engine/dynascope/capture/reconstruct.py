@@ -26,6 +26,7 @@ from torch import fx
 from dynascope.capture import tracebacks
 from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.functions_of_results import FunctionOfResultValue, function_of
+from dynascope.capture.known_states import HAVE_STATES, with_state
 from dynascope.capture.nested_values import NestedValue
 from dynascope.capture.numpy_numbers import array_of, is_spread
 from dynascope.capture.parts import describe, held_by, parts_of
@@ -632,6 +633,8 @@ class Rebuilder:
             self.call_constant(value.cls, value.contents)
         elif value.cls in SWITCHES:
             self.call_constant(switch, ConstantValue(value.cls), *value.arguments)
+        elif value.cls in HAVE_STATES:
+            self.call_constant(with_state, *value.arguments)
         elif isinstance(value.contents, TupleValue):
             self.call_constant(tuple.__new__, ConstantValue(value.cls), value.contents)
         else:
@@ -748,7 +751,7 @@ MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     MethodValue: Rebuilder.make_method,
     PartialValue: Rebuilder.make_partial,
     CompilationValue: Rebuilder.make_compilation,
-    WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of),
+    WeakReferenceValue: lambda self, value: self.call_constant(weakref.ref, value.of, value.callback),
     FunctionOfResultValue: lambda self, value: self.call_constant(function_of, value.tensor),
     SuperValue: Rebuilder.make_super,
     ArrayValue: Rebuilder.make_array,

@@ -497,6 +497,9 @@ class Session:
         for function, arguments in self.state_at_entry.nesting_since(state):
             machine.graph.set_state(function, arguments)
         plan = Plan(self.region, (), effects, result, without_the_unread(states))
+        if machine.kept_gradients:
+            effects = replace(effects, said=hooks_of_tensors.calls_seen(machine, plan))
+            plan = replace(plan, effects=effects)
         self.check_generators(plan)
         caught_warnings.check_left(machine)
         context_variables.check_left(machine)

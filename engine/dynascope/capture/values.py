@@ -666,13 +666,13 @@ class AddressValue(Value):
 
 
 class WeakReferenceValue(Value):
-    """`weakref.ref(of)`, made inside."""
+    """`weakref.ref(of, callback)`, made inside."""
 
-    __slots__ = ("of",)
+    __slots__ = ("callback", "of")
     python_type = weakref.ReferenceType
 
-    def __init__(self, of: Value) -> None:
-        self.of, self.source = of, None
+    def __init__(self, of: Value, callback: Value = NONE) -> None:
+        self.of, self.callback, self.source = of, callback, None
 
 
 class DescriptorValue(Value):

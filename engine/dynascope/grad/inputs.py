@@ -52,13 +52,13 @@ def _input(node: fx.Node, example: Any, scope: Scope) -> Input:
         device = node.meta["device"] if example.device == META else example.device
         layout = Layout(tuple(sizes), tuple(strides), example.dtype, device)
         offset, counts_versions = example.storage_offset(), not example.is_inference()
-        return InputFacts(layout, offset, example.requires_grad, _is_leaf(example), counts_versions)
+        return InputFacts(layout, offset, example.requires_grad, is_leaf(example), counts_versions)
     if (size := node.meta.get("size")) is not None:
         return size
     return scope.root(node.name, example) if type(example) in (int, float) else example
 
 
-def _is_leaf(example: torch.Tensor) -> bool:
+def is_leaf(example: torch.Tensor) -> bool:
     """Autograd refuses to say of a view that was made without gradients and written later in the program, which it was not yet
     when the graph, a part of that, begins."""
     try:

@@ -16,12 +16,14 @@ import torch
 
 from dynascope.autograd_functions import gradients as gradients_of
 from dynascope.autograd_functions import names_read
+from dynascope.capture.calls import hooks_of_tensors
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.checkpointing import check_unchanged
 from dynascope.capture.calls.inference_mode import keeps_inference_tensors
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.histories import function_of, functions_of, storage_of
+from dynascope.capture.numbers_drawn_first import drawn_first
 from dynascope.capture.numbers_read_last import waits
 from dynascope.capture.protocols import gradient_requirements, gradients, tensor_data
 from dynascope.capture.protocols.iteration import elements
@@ -118,9 +120,13 @@ def accumulate(
     before = [gradients.read(machine, leaf) for leaf in leaves]
     if any(isinstance(present, TensorValue) and present.example.requires_grad for present in before):
         raise cannot(machine)  # what is added to it is no part of its history
-    found = differentiate(machine, tensors, leaves, tangents, retain, create)
+    kept = list(machine.kept_gradients)
+    found = differentiate(machine, tensors, [*leaves, *kept], tangents, retain, create)
+    for tensor, gradient in zip(kept, found[len(leaves) :], strict=True):
+        if not is_none(gradient):
+            hooks_of_tensors.keep_gradient(machine, tensor, gradient)
     shared = collections.Counter(map(storage_of, machine.graph.graph.nodes))
-    for leaf, gradient, present in zip(leaves, found, before, strict=True):
+    for leaf, gradient, present in zip(leaves, found, before, strict=False):
         if is_none(gradient):
             continue
         references = references_if_view_of_tangent(gradient, found, tangents)
@@ -151,7 +157,7 @@ def differentiate(
     check_unchanged(machine)
     check_names_read(machine)
     creates = is_true(machine, create)
-    if machine.hooked or not machine.options.differentiates or len(outputs) != len(tangents):
+    if runs_hooks(machine, inputs) or not machine.options.differentiates or len(outputs) != len(tangents):
         raise cannot(machine)
     if has_parts(machine) and not leads_through_parts(machine, inputs, creates):
         raise cannot(machine)
@@ -170,6 +176,14 @@ def differentiate(
     return [machine.realize(item) for item in found.items]
 
 
+def runs_hooks(machine: Machine, inputs: list[Value]) -> bool:
+    """Whether hooks that are put on tensors when the graph has run would belong into this pass. A kept gradient is known where the
+    pass is asked for it and the tensor has still the history that the program kept it of."""
+    known = [tensor for tensor in machine.kept_gradients if any(tensor is each for each in inputs)]
+    is_unwritten = all(tensor.example._version == version for tensor, version in machine.hooked)
+    return len(known) < len(machine.hooked) or not is_unwritten
+
+
 def check_names_read(machine: Machine) -> None:
     """The program may have changed what a backward pass was captured with; the name itself is written when the graph has run, and so
     is a dictionary, whichever it is."""
@@ -184,10 +198,11 @@ def check_names_read(machine: Machine) -> None:
 
 def has_parts(machine: Machine) -> bool:
     """Whether the graph will run as a row of parts before this. Numbers that nothing but Python has read so far are read out of
-    their tensors later."""
+    their tensors later, and those that Python draws are drawn before the rest."""
     late = [node for node in machine.graph.graph.nodes if "late" in node.meta]
     known = {str(node.meta["size"]) for node in late if "size" in node.meta}
-    return not machine.sizes.scope.late <= known or not all(waits(node, machine.graph.kept) for node in late)
+    first = drawn_first(machine.graph) if late else []
+    return not machine.sizes.scope.late <= known or not all(node in first or waits(node, machine.graph.kept) for node in late)
 
 
 def leads_through_parts(machine: Machine, inputs: list[Value], creates: bool) -> bool:

@@ -27,6 +27,7 @@ from dynascope.capture.calls import (
     distributed_tensors,
     draws,
     either_of,
+    known_objects,
     known_tensors,
     numpy_calls,
     python,
@@ -212,13 +213,14 @@ def call_constant(machine: Machine, function: ConstantValue, arguments: Argument
     is_numpys, told = numpy_numbers.is_function(thing), (*arguments, *keywords.values())
     if is_numpys and (any(holds_array(machine, argument) for argument in arguments) or joins_tensors(machine, thing, arguments)):
         return numpy_calls.call(machine, thing, arguments, keywords)
-    if numpy_numbers.makes_number(thing) or (is_numpys and all(is_of_numbers(machine, each) for each in told)):
+    is_pure = is_numpys and (thing in numpy_calls.OF_KNOWN or all(is_of_numbers(machine, each) for each in told))
+    if is_pure or numpy_numbers.makes_number(thing):
         return by_numpy(machine, thing, arguments, keywords)
     if has_python_method(type(thing), "__call__"):
         return call(machine, special(machine, function, "__call__"), arguments, keywords)
-    for numbers in (draws.of_method, clock_calls.read):
-        if (number := numbers(machine, thing, arguments, keywords)) is not None:
-            return number
+    for read in (known_objects.of_method, draws.of_method, clock_calls.read):
+        if (found := read(machine, thing, arguments, keywords)) is not None:
+            return found
     raise Break(foreign(machine, thing))
 
 
@@ -428,11 +430,18 @@ def is_listed(thing: Any) -> bool:
 def is_foldable(thing: Any) -> bool:
     """Without effects, and the same for the same arguments: functions listed, and methods of immutable objects."""
     owner = getattr(thing, "__self__", None)
-    if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)) and type(owner) in FOLDABLE_TYPES:
+    if isinstance(thing, (types.BuiltinFunctionType, types.MethodWrapperType)) and kind_of_owner(owner, thing) in FOLDABLE_TYPES:
         return True
     if isinstance(thing, types.BuiltinFunctionType) and isinstance(owner, type) and owner in FOLDABLE_TYPES:
         return True
     return getattr(thing, "__objclass__", None) in FOLDABLE_TYPES
+
+
+def kind_of_owner(owner: Any, method: Any) -> type:
+    """The class that a bound method is of: members of an enumeration of texts or numbers have those of a class in C."""
+    if not isinstance(owner, enum.Enum):
+        return type(owner)
+    return next((base for base in type(owner).__mro__ if method.__name__ in vars(base)), type(owner))
 
 
 def writes_text(thing: Any) -> bool:

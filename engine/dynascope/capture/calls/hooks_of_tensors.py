@@ -4,28 +4,33 @@
 
 So autograd goes through `h`, with the hook, as in eager (`dependent_results.py`). A tensor that is written afterwards has another history
 than the one that eager's hook is on, and what is differentiated inside would run before the hook is there: there the graph ends first.
+A gradient that is kept is known, though: `loss.backward()` inside differentiates by that tensor too (`calls/differentiation.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
 from dynascope.autograd_functions import register_where_reached
-from dynascope.capture.calls.arguments import Arguments, Keywords, argument
+from dynascope.capture.calls.arguments import Arguments, Keywords, argument, is_none
 from dynascope.capture.calls.registry import meaning
-from dynascope.capture.histories import function_of
+from dynascope.capture.calls.tensors import apply_method
+from dynascope.capture.histories import function_of, storage_of
+from dynascope.capture.parts import needs
 from dynascope.capture.protocols.classes import MISSING, lookup
 from dynascope.capture.reasons import TensorAttribute, UnrebuildableValue
 from dynascope.capture.signals import Break
-from dynascope.capture.values import NONE, TensorValue, Value
+from dynascope.capture.values import NONE, ConstantValue, TensorValue, Value
 from dynascope.guards.tensor_guard import LeafIs
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+    from dynascope.capture.plan import Plan
 
 WRITES = "Register the hook after the last write to the tensor, or on a clone of it."
 
@@ -57,9 +62,48 @@ def register_post_accumulate_grad_hook(machine: Machine, arguments: Arguments, k
 @meaning(torch.Tensor.retain_grad)
 def retain_grad(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
     tensor = differentiable(machine, arguments[0], "retain_grad")
-    if not tensor.example.is_leaf:
-        do_afterwards(machine, torch.Tensor.retain_grad, tensor)
+    if tensor.example.is_leaf or tensor in machine.kept_gradients:
+        return NONE
+    do_afterwards(machine, torch.Tensor.retain_grad, tensor)
+    if tensor.object is None:
+        machine.journal.set_item(machine.kept_gradients, tensor, NONE)
     return NONE
+
+
+def keep_gradient(machine: Machine, tensor: TensorValue, gradient: Value) -> None:
+    """As autograd's hook does it: the first one is copied, and what comes later gives another tensor (torch/csrc/autograd/variable.cpp)."""
+    before = machine.kept_gradients[tensor]
+    if is_none(before):
+        contiguous = {"memory_format": ConstantValue(torch.contiguous_format)}
+        kept = apply_method(machine, torch.Tensor.clone, [gradient], contiguous)
+    else:
+        kept = apply_method(machine, torch.Tensor.add, [before, gradient], {})
+    machine.journal.set_item(machine.kept_gradients, tensor, machine.realize(kept))
+
+
+def give_gradient(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
+    """What passes inside have left there."""
+    tensor.grad = gradient
+
+
+def calls_seen(machine: Machine, plan: Plan) -> tuple[tuple[Any, tuple], ...]:
+    """What is said when the graph has run, without the gradients that are kept of tensors that nobody has then."""
+    calls = plan.effects.said
+    others = tuple(call for call in calls if not keeps(machine, *call))
+    roots = replace(plan, effects=replace(plan.effects, said=others)).roots()
+    held = set(map(storage_of, needs(roots)))
+    kept: list[tuple[Any, tuple]] = []
+    for function, values in calls:
+        if not keeps(machine, function, values):
+            kept.append((function, values))
+        elif storage_of(values[0].node) in held:
+            gradient = machine.kept_gradients[values[0]]
+            kept += [(function, values), *([] if is_none(gradient) else [(give_gradient, (values[0], gradient))])]
+    return tuple(kept)
+
+
+def keeps(machine: Machine, function: Any, arguments: tuple) -> bool:
+    return function is torch.Tensor.retain_grad and arguments[0] in machine.kept_gradients
 
 
 def hooked(machine: Machine, register: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> Value:

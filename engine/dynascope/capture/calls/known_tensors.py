@@ -11,6 +11,7 @@ operators themselves; of floats only what lies on the CPU, where eager computes 
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ from dynascope.capture.calls import drawn_ranges
 from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.unwritten import is_unwritten
 from dynascope.capture.values import ConstantValue, TensorValue, constant_of
+from dynascope.guards.source import ExtentSource
 from dynascope.meta_kernels import autocast
+from dynascope.sizes import Size, fix, roots_of
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -51,23 +54,27 @@ COUNTED = "counted"
 """Marks nodes that look for elements, of which as many are found at each call."""
 
 
-def known_number(machine: Machine, tensor: TensorValue) -> ConstantValue | None:
+def known_number(machine: Machine, tensor: TensorValue, fixes: bool = False) -> ConstantValue | None:
     """What `tensor.item()` gives, where capture can tell."""
     if tensor.example.numel() != 1 or tensor.example.dtype.is_complex:
         return None
-    elements = elements_of(machine, tensor)
+    elements = elements_of(machine, tensor, fixes=fixes)
     if elements is not None:
         return ConstantValue(elements.item())
     decided = drawn_ranges.decided(tensor.node) if tensor.instance is None else None
     return None if decided is None else ConstantValue(decided)
 
 
-def elements_of(machine: Machine, tensor: TensorValue, most: int = MOST_ELEMENTS) -> torch.Tensor | None:
+def elements_of(machine: Machine, tensor: TensorValue, most: int = MOST_ELEMENTS, fixes: bool = False) -> torch.Tensor | None:
+    """With `fixes` also where they are computed of sizes of tensors that vary, which then are what they are in this call: the program
+    goes another way by them. Other numbers may be another one in each call."""
     is_held = tensor.instance is None and not machine.assigned and not autocast.active_devices()
-    nodes = behind(tensor.node, most) if is_held else []
+    sizes: dict[fx.Node, Size] = {}
+    extents = {name for name, (place, _) in machine.sizes.places.items() if isinstance(place, ExtentSource)} if fixes else set()
+    nodes = behind(tensor.node, most, extents, sizes) if is_held else []
     if not nodes:
         return None
-    made: dict[fx.Node, Any] = {}
+    made: dict[fx.Node, Any] = {node: size.hint for node, size in sizes.items()}
     try:
         with torch.no_grad():
             for node in nodes:
@@ -76,22 +83,30 @@ def elements_of(machine: Machine, tensor: TensorValue, most: int = MOST_ELEMENTS
                     return None
     except Exception:  # the call says itself what is wrong
         return None
+    for size in sizes.values():
+        fix(size)
     return made[tensor.node]
 
 
-def behind(node: fx.Node, most: int) -> list[fx.Node]:
-    """All nodes that it is computed from, itself the last; none where one of them is not known."""
+def behind(node: fx.Node, most: int, extents: Collection[str], sizes: dict[fx.Node, Size]) -> list[fx.Node]:
+    """All nodes that it is computed from, itself the last; none where one of them is not known. Numbers of `extents` alone are put
+    into `sizes`."""
     found: dict[fx.Node, None] = {}
     pending = [node]
     while pending:
         wanted = pending[-1]
+        size = wanted.meta.get("size") if extents else None
+        if size is not None and all(root.name in extents for root in roots_of([size])):
+            sizes[wanted] = size
+            found[pending.pop()] = None
+            continue
         missing = [each for each in wanted.all_input_nodes if each not in found]
         if wanted in found or not missing:
             found[pending.pop()] = None
             if len(found) > MOST_NODES or not is_known(wanted, most):
                 return []
         pending += missing
-    return list(found)
+    return [each for each in found if each not in sizes]
 
 
 def is_known(node: fx.Node, most: int = MOST_ELEMENTS) -> bool:

@@ -40,7 +40,7 @@ from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_function, apply_method
 from dynascope.capture.calls.tensors_of_numbers import from_parts
 from dynascope.capture.metadata import CPU
-from dynascope.capture.numpy_numbers import IS_THERE, TYPES, numpy
+from dynascope.capture.numpy_numbers import IS_THERE, TYPES, is_universal, numpy
 from dynascope.capture.values import (
     NONE,
     ArrayValue,
@@ -100,7 +100,9 @@ def of_known(machine: Machine, function: Any, arguments: Arguments, keywords: Ke
 
 def of_known_numbers(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
     """What NumPy makes of rows of numbers (`np.max([t.shape for t in tensors], 0)`), as `of_known`."""
-    return computed(machine, function, arguments, keywords) if function in OF_KNOWN or function in OF_NUMBERS else None
+    of_rows = is_universal(function) and any(isinstance(machine.realize(each), (ListValue, TupleValue)) for each in arguments)
+    is_pure = function in OF_KNOWN or function in OF_NUMBERS or of_rows
+    return computed(machine, function, arguments, keywords) if is_pure else None
 
 
 def computed(machine: Machine, function: Any, arguments: Arguments, keywords: Keywords) -> Value | None:
@@ -110,11 +112,28 @@ def computed(machine: Machine, function: Any, arguments: Arguments, keywords: Ke
         return None
     told = [each() for each in given if each is not None]
     made = asked(machine, function, *told, **{name: each() for name, each in named.items() if each is not None})
+    return of_known_result(machine, made, told)
+
+
+def of_known_result(machine: Machine, made: Any, told: list[Any]) -> Value | None:
+    """A number, an array in memory of its own, or a list or tuple of such."""
     if type(made) in TYPES:
         return ConstantValue(made)
-    if not isinstance(made, numpy.ndarray) or dtype_of(made.dtype) is None or not made.flags.c_contiguous:
+    if type(made) in (list, tuple):
+        parts = [of_known_result(machine, each, [*told, *made[:at]]) for at, each in enumerate(made)]
+        if any(part is None for part in parts):
+            return None
+        return ListValue(parts) if type(made) is list else TupleValue(tuple(parts))
+    if not isinstance(made, numpy.ndarray) or any(
+        isinstance(each, numpy.ndarray) and numpy.may_share_memory(made, each) for each in told
+    ):
         return None
-    if any(isinstance(each, numpy.ndarray) and numpy.may_share_memory(made, each) for each in told):
+    return of_known_contents(machine, made)
+
+
+def of_known_contents(machine: Machine, made: numpy.ndarray) -> Value | None:
+    """An array of these elements, new at each call."""
+    if dtype_of(made.dtype) is None or not made.flags.c_contiguous:
         return None
     found = contents(made)
     if found is None:
@@ -333,6 +352,15 @@ def item(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords
     found = late_numbers.number_of(machine, array.tensor) if len(arguments) == 1 and not keywords else None
     if found is None:
         raise foreign(machine, "it takes a Python value out of an array")
+    return found
+
+
+def listed(machine: Machine, called: Any, arguments: Arguments, keywords: Keywords) -> Value:
+    """What `array.tolist()` gives, as of a tensor."""
+    array = first_array(machine, arguments)
+    found = late_numbers.list_of(machine, array.tensor) if len(arguments) == 1 and not keywords else None
+    if found is None:
+        raise foreign(machine, "it takes Python values out of an array")
     return found
 
 
@@ -604,6 +632,7 @@ if IS_THERE:
     ROWS |= {getattr(numpy, name): row for name, row in _BY_NAME.items()}
     ROWS |= {getattr(numpy.ndarray, name): row for name, row in _BY_NAME.items()}
     ROWS |= {numpy.ndarray.flatten: flatten, numpy.ndarray.astype: astype, numpy.ndarray.item: item, numpy.generic.item: item}
+    ROWS |= {numpy.ndarray.tolist: listed, numpy.generic.tolist: listed}
     ROWS |= {numpy.amax: reduction(torch.amax), numpy.amin: reduction(torch.amin)}
     ROWS |= {numpy.expand_dims: same_method(torch.Tensor.unsqueeze, 1), numpy.stack: joined(torch.stack)}
     ROWS |= {numpy.concatenate: joined(torch.cat), numpy.where: where}
@@ -614,7 +643,7 @@ if IS_THERE:
     _COMPUTED = """
         interp round around sort argsort argmax argmin unique searchsorted diff repeat tile roll outer cross convolve concatenate
         stack vstack hstack column_stack append insert delete polyval polyfit gradient percentile quantile median average histogram
-        digitize triu tril diag trace kron flatnonzero copy isin
+        digitize triu tril diag trace kron flatnonzero copy isin meshgrid
     """.split()  # noqa: SIM905
     OF_KNOWN = frozenset(getattr(numpy, name) for name in _COMPUTED if hasattr(numpy, name))
     OF_NUMBERS = frozenset(getattr(numpy, name) for name in (*_BY_NAME, "amax", "amin") if hasattr(numpy, name))

@@ -40,7 +40,7 @@ from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.protocols.truth import length_of, truth
 from dynascope.capture.protocols.tuples import is_plain
 from dynascope.capture.protocols.weak_proxies import behind, is_proxy
-from dynascope.capture.reasons import ForeignCall, ForeignValue, PrintCall, ProgramRaises, UnsupportedAttribute
+from dynascope.capture.reasons import ForeignCall, ForeignValue, ProgramRaises, UnsupportedAttribute
 from dynascope.capture.signals import Break, Raised
 from dynascope.capture.values import (
     NONE,
@@ -590,8 +590,3 @@ def refused(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value
     raise Break(
         ForeignCall(machine.expression().partition("(")[0] or "locals", "it reads or changes the running program")
     )
-
-
-@meaning(print)
-def print_(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    raise Break(PrintCall("print", machine.expression()))

@@ -293,6 +293,19 @@ def note_warning(machine: Machine, warning: warnings.WarningMessage) -> None:
     machine.journal.append(machine.warnings, (warning, machine.user_stack()))
 
 
+def late_places_in(machine: Machine, key: Value) -> Value:
+    """A tensor's subscript with the tensors that torch makes of lists of places in it, where only the run knows one: kernels read them
+    there, as they do a tensor's."""
+    if isinstance(key, TupleValue) and key.cls is tuple:
+        return TupleValue(tuple(late_places_in(machine, machine.realize(part)) for part in key.items))
+    if not isinstance(key, ListValue) or key.is_unread or not any(map(machine.sizes.is_late, key.items)):
+        return key
+    if any(machine.realize(item).python_type is not int for item in key.items):
+        return key
+    options = {"dtype": ConstantValue(torch.int64), "device": ConstantValue(torch.device("cpu"))}
+    return machine.realize(machine.call_now(ConstantValue(torch.tensor), [key], options))
+
+
 class Operation:
     """One call of torch, on its way to being a node."""
 
@@ -307,7 +320,7 @@ class Operation:
             arguments = [gradient_requirements.now_required(machine, argument) for argument in arguments]
         self.values = [prepare(argument) for argument in arguments]
         if name.strip("_") in SUBSCRIPTS:
-            self.values[1:2] = [places_in(machine, value) for value in self.values[1:2]]
+            self.values[1:2] = [late_places_in(machine, places_in(machine, value)) for value in self.values[1:2]]
         if name == "new":
             self.values = [item for value in self.values for item in numbers_of_size(value)]
         if "from" in keywords and len(arguments) == 1:  # of `random_` and `uniform_`

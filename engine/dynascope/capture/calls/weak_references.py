@@ -2,6 +2,7 @@
 
     handle.hooks = weakref.ref(hooks)    made again from `hooks`, where it leaves
     handle.hooks()                       `hooks`, as long as the program holds it
+    cache[module] = 1                    a key of a `WeakKeyDictionary`, which calls that when the module goes
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dynascope.capture.calls.arguments import Arguments, Keywords, is_none
 from dynascope.capture.calls.registry import meaning, object_meaning
 from dynascope.capture.reasons import ForeignCall, ForeignValue, ProgramRaises
 from dynascope.capture.remade import holds
 from dynascope.capture.signals import Break
-from dynascope.capture.values import InstanceValue, Value, WeakReferenceValue
+from dynascope.capture.values import NONE, InstanceValue, Value, WeakReferenceValue
+from dynascope.frame.resume import resume_origin
 from dynascope.guards.source import LocalSource, ReferentSource
 
 if TYPE_CHECKING:
@@ -23,17 +27,29 @@ if TYPE_CHECKING:
 
 @meaning(weakref.ReferenceType)
 def make_reference(machine: Machine, arguments: Arguments, keywords: Keywords) -> Value:
-    """Python makes one for each object. What is called when the object goes is Python's."""
+    """Python makes one for each object, and each time one that calls something when the object goes: not before the graph has run, where
+    that came from outside and is no local that may be the last to hold it."""
     of = machine.realize(arguments[0])
-    if keywords or not all(map(is_none, map(machine.realize, arguments[1:]))):
+    callback = machine.realize(arguments[1]) if len(arguments) == 2 else NONE
+    if keywords or len(arguments) > 2 or not (is_none(callback) or is_held_outside(machine, of)):
         raise Break(ForeignCall("weakref.ref", "what it calls comes when Python drops the object"))
     if of.python_type.__weakrefoffset__ == 0:
         raise Break(ProgramRaises("TypeError", machine.expression()))
+    if not is_none(callback):
+        return WeakReferenceValue(of, callback)
     known = machine.weak_references.get(of)
     if known is None:
         known = WeakReferenceValue(of)
         machine.journal.set_item(machine.weak_references, of, known)
     return known
+
+
+def is_held_outside(machine: Machine, value: Value) -> bool:
+    """What a function was given its caller holds, what a break left in a local maybe nobody else."""
+    if value.source is None or not isinstance(value, InstanceValue):
+        return False
+    is_resumed = resume_origin(machine.frames[0].function.code) is not None
+    return not is_resumed or not isinstance(value.source, LocalSource) or issubclass(value.cls, torch.nn.Module)
 
 
 @object_meaning(weakref.KeyedRef)  # a value of a `WeakValueDictionary`

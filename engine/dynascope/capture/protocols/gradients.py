@@ -32,6 +32,8 @@ def read(machine: Machine, tensor: TensorValue) -> Value:
     if known is not None:
         return known.content
     if tensor.object is None:
+        if tensor in machine.kept_gradients:
+            return machine.kept_gradients[tensor]
         if tensor.example.requires_grad and not is_leaf_made(machine, tensor):
             raise Break(TensorAttribute("grad"))
         return NONE

@@ -43,9 +43,10 @@ def truth(machine: Machine, value: Value) -> bool:
         return bool(value.size)
     if isinstance(value, ConstantValue) and not has_own_method(value, "__bool__", "__len__"):
         return compute(machine, bool, (value.value,)).value
-    if isinstance(value, TensorValue) and (known := known_tensors.known_number(machine, value)) is not None:
-        return bool(known.value)
     if isinstance(value, (ArrayValue, TensorValue)):
+        tensor = value.tensor if isinstance(value, ArrayValue) else value
+        if (known := known_tensors.known_number(machine, tensor, fixes=True)) is not None:
+            return bool(known.value)
         raise Break(DataDependentBranch(machine.expression(), machine.place()))
     if isinstance(value, ListValue):
         return lists.is_filled(machine, value)
