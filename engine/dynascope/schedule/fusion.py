@@ -12,7 +12,8 @@
 5. Reductions of few rows side by side, and what is computed of elements with them, become two steps (`few_rows`).
 6. What is computed of inputs alone, or only becomes results, for tensors of one size, becomes one step (`inputs_together`,
    `results_together`).
-7. What is written in parts is written into the memory of what it was before (`shared_memory`).
+7. What is written in parts is written into the memory of what it was before (`shared_memory`); what nobody reads of that is not made
+   (`unread_starts`).
 8. Products of matrices are added in place to what dies there (`added_products`).
 9. Memory is planned over the steps (`memory`).
 
@@ -83,6 +84,7 @@ from dynascope.schedule.shared_memory import with_shared_memory
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
 from dynascope.schedule.totals import with_split_totals
+from dynascope.schedule.unread_starts import without_unread_starts
 from dynascope.sizes import is_constant, product, same
 
 LARGEST_GROUP_BODY = 1500
@@ -104,7 +106,8 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
     program, steps, borders = whole or _fused(program, mutations)
     program, steps, borders = with_few_rows_apart(*with_row_sums(program, steps), borders)
     steps = with_results_together(program, with_inputs_together(program, steps, mutations), mutations)
-    return memory.plan(*added_in_place(*with_shared_memory(program, steps)), borders)
+    program, steps = with_shared_memory(program, steps)
+    return memory.plan(*added_in_place(program, without_unread_starts(program, steps)), borders)
 
 
 def _fused(program: LoopProgram, mutations: Mutations = ()) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
