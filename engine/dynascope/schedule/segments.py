@@ -44,7 +44,7 @@ def segments(body: Body, rows: tuple[Symbol, ...]) -> list[tuple[Body, tuple[Sym
         if 1 < len(lengths) <= MOST_SEGMENTS and min(map(nominal, lengths)) * inner >= SHORTEST_SEGMENT:
             places = zip(cuts, lengths, strict=False)
             return [_segment(body, rows, symbol, cut, length, asked) for cut, length in places]
-        if 1 < len(lengths) and inner == 1 and _is_short(symbol) and len(body) <= LONGEST_TURN:
+        if len(lengths) > 1 and inner == 1 and _is_short(symbol) and len(body) <= LONGEST_TURN:
             return [(_written_out(body, symbol, asked), tuple(s for s in rows if s != symbol))]
     return [(body, rows)]
 
