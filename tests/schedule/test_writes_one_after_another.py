@@ -195,6 +195,48 @@ def test_what_is_read_beside_what_is_written_comes_before():
     assert len(steps) == len(schedule.steps) and len({step.writes[0] for step in steps if step.parts}) == 1
 
 
+def set_rows(x, value, first):
+    return torch.slice_scatter(x, value, 0, first, first + len(value))
+
+
+def read_by_the_next(x, y):
+    x = x * 2
+    before = x[:, 0] * 2
+    x = set_column(x, 0, y)
+    return set_column(x, 1, before + x[:, 0])
+
+
+def returned_beside(x, y):
+    x = x * 2
+    before = x[1:].exp()
+    x = set_rows(x, x[1:] * 3, 1)
+    return set_column(x, 0, y), before * 2
+
+
+@pytest.mark.parametrize(("program", "steps"), [(read_by_the_next, 2), (returned_beside, 3)])
+def test_what_reads_is_computed_before_that_is_written_over(program, steps):
+    """Where it is computed later it needs the old elements, which is a copy."""
+    assert len(scheduled(program, torch.randn(6, 5), torch.randn(6)).steps) == steps
+
+
+def moved_along(x, y):
+    x = x * 2
+    before = x[:, 1:] * y[:, None]
+    x = torch.slice_scatter(x, x[:, 1:] + 1, 1, 1, 5)
+    return torch.slice_scatter(x, before, 1, 0, 4)
+
+
+def down_and_up(x, y):
+    x = x * 2
+    x = set_rows(x, x[:-1] * 3, 1)
+    return set_rows(x, x[1:] * 2, 0)
+
+
+@pytest.mark.parametrize(("program", "steps"), [(moved_along, 3), (down_and_up, 4)])
+def test_iterations_that_write_what_others_read_are_another_kernel(program, steps):
+    assert len(scheduled(program, torch.randn(6, 5), torch.randn(6)).steps) == steps
+
+
 def test_an_input_is_changed_where_it_is():
     def program(x, y):
         x = set_column(x, 1, y)
