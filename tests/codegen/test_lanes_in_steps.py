@@ -119,3 +119,15 @@ def test_what_is_rounded_after_it_is_joined_is_written_so_too():
     text = texts(rotated, given)
     assert len(WRITTEN.findall(text)) == 1 and text.count("cos_(") == 1 and "greater" not in text
     check(dynascope.compile(rotated), rotated, given)
+
+
+def test_lanes_go_over_what_is_a_few_apart_where_little_lies_side_by_side():
+    """The two columns of a cell lie side by side, and vectors of two are none."""
+
+    def rearranged(x, y):
+        return torch.ops.aten.pixel_unshuffle(x / y, 2)
+
+    given = [torch.randn(2, 3, 32, 32), torch.randn(2, 3, 32, 32)]
+    text = texts(rearranged, given)
+    assert "every<2>(" in text and "t[k]" not in text
+    check(dynascope.compile(rearranged), rearranged, given)

@@ -12,7 +12,7 @@ import torch
 
 from dynascope.codegen.cpp import expressions, sizes
 from dynascope.codegen.cpp.names import identifier
-from dynascope.codegen.cpp.nest import Nest, appears_inside, contiguous
+from dynascope.codegen.cpp.nest import Nest, appears_inside, contiguous, lane_step
 from dynascope.codegen.cpp.types import ELEMENT, MEMORY, constant, vector
 from dynascope.loops.index import Index, Loaded, Quotient, Remainder, Symbol
 from dynascope.loops.nodes import (
@@ -31,9 +31,6 @@ from dynascope.loops.readers import READERS
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
 from dynascope.sizes import Size, is_constant
-
-LONGEST_STEP = 4
-"""Elements from one lane to the next, for which vectors are read whole and their lanes picked."""
 
 
 class ValueWriter:
@@ -213,12 +210,7 @@ class ValueWriter:
         return f"{{ auto t = {text}; for (long k = 0; k < n; k++) {buffer}[{self._lane_index(operation.index)}] {sign} t[k]; }}"
 
     def _step(self, index: Index) -> int:
-        """How far apart in memory neighbouring lanes are, where vectors are read and written so; else 0."""
-        lane = self.nest.lane
-        if appears_inside(index, lane) or any(self.nest.varies(value) for value in index.loaded):
-            return 0
-        step = index.coefficient(lane)
-        return step if step.__class__ is int and 2 <= step <= LONGEST_STEP else 0
+        return lane_step(index, self.nest.lane, self.nest.depends)
 
     def _side_by_side(self, numbers: list[int]) -> None:
         """Finds the stores of one block that fill memory together: all are written with the last. No load comes between one of them and
