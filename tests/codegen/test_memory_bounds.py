@@ -46,6 +46,7 @@ PROGRAMS = {
     "softmax of the transposed": lambda x, y: (x.t() + y).softmax(-1),
     "rows and columns": lambda x, y: (x.sum(0) + y.sum(1), x.amax(1), y.mean(0)),
     "joined": lambda x, y: torch.cat([x.t(), y], 1) * 2,
+    "in turns": lambda x, y: (torch.stack([x, y.t() * 2], 2), torch.stack([x, x + 1, x - 1], 2), x[:, ::2] + x[:, ::2]),
     "moved": lambda x, y: (x[:, 1:] + 1, y[1:].t().contiguous()),
 }
 STATIC = (8, 9, 16, 20)

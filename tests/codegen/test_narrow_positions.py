@@ -44,3 +44,13 @@ def test_what_may_not_fit_stays_wide():
 def test_a_float_that_is_loaded_says_no_bounds():
     (text,) = texts(lambda x, y: y[x.long().clamp(0, 3)] + 1, torch.rand(50), torch.rand(4))
     assert "to(tl.int64)" in text
+
+
+def test_how_much_of_a_window_lies_inside_is_a_product_of_positions():
+    (text,) = texts(lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), torch.randn(2, 3, 16, 16))
+    assert "int64" not in text
+
+
+def test_a_product_that_may_not_fit_stays_wide():
+    (text,) = texts(lambda x: (torch.arange(70_000) * torch.arange(70_000)).float() * x, torch.randn(70_000))
+    assert "int64" in text

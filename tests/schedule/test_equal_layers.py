@@ -28,6 +28,18 @@ class Block(nn.Module):
         return x + self.drop(self.outer(inner)) * self.scale
 
 
+class Rotated(Block):
+    """What each layer adds is put together part by part, and one part is made of another."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = super().forward(x)
+        turned = torch.empty_like(inner)
+        turned[:, ::2] = inner[:, ::2] * 2 - inner[:, 1::2]
+        turned[:, 1::2] = inner[:, ::2] + inner[:, 1::2]
+        turned[:, 3:5] += turned[:, 0:2]
+        return x + turned
+
+
 class Normalised(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -46,6 +58,17 @@ class Stack(nn.Module):
         for block in self.blocks:
             x = block(x)
         return x.square().mean()
+
+
+class Shifted(Stack):
+    """One tensor is written by all layers, each a column."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = x * 2
+        for number, block in enumerate(self.blocks):
+            x = block(x)
+            kept[:, number] = x[:, 0]
+        return (kept * x).sum()
 
 
 class SharedBias(Stack):
@@ -116,9 +139,11 @@ MODELS = {
     "tied to the first": lambda: Tied([Block() for _ in range(LAYERS)]),
     "another in the middle": lambda: Stack(with_one_other(5)),
     "another near the end": lambda: Stack(with_one_other(LAYERS - 2)),
+    "parts written in each layer": lambda: Stack([Rotated() for _ in range(LAYERS)]),
+    "parts written by all layers": lambda: Shifted([Block() for _ in range(LAYERS)]),
     "two kinds in turn": lambda: Stack([Block(scale=1.0 + at % 2) for at in range(2 * LAYERS)]),
 }
-FOUND = {"layers", "dropout", "one layer again and again", "a bias for all"}
+FOUND = {"layers", "dropout", "parts written in each layer", "one layer again and again", "a bias for all"}
 NOT_FOUND = {"all states read behind", "a U", "another in the middle"}
 
 
@@ -181,10 +206,11 @@ def lines(step) -> str:
     return " ".join(sorted(origin.node for origin in origins))
 
 
-def test_depth_costs_nothing_where_layers_are_equal(monkeypatch):
+@pytest.mark.parametrize("kind", [Block, Rotated])
+def test_depth_costs_nothing_where_layers_are_equal(kind, monkeypatch):
     lowered = []
     for depth in (LAYERS, 3 * LAYERS):
-        graphs = graphs_of(Stack([Block() for _ in range(depth)]), monkeypatch)
+        graphs = graphs_of(Stack([kind() for _ in range(depth)]), monkeypatch)
         lowered.append([len(lower(graph, repeats=find_repeats(graph)).nodes) for graph in graphs])
     assert lowered[0] == lowered[1]
 

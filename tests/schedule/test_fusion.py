@@ -320,6 +320,39 @@ def test_four_equal_parts_are_written_by_one_loop_on_a_processor() -> None:
     assert any(isinstance(step, ExternCall) for step in narrow.steps)
 
 
+def test_what_is_converted_first_is_read_at_the_same_places() -> None:
+    """Though the places are quotients of the loops, under a condition: that of a converted element is the element's own."""
+
+    def pooled_gradient(x, gradient, places):
+        pool = torch.ops.aten.max_pool2d_with_indices_backward
+        return pool(gradient, x, [3, 3], [2, 2], [1, 1], [1, 1], False, places.to(torch.int64))
+
+    x = torch.randn(2, 4, 16, 16)
+    gradient, places = torch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)
+    inputs = x, gradient, places.to(torch.int16)
+    found = schedule(pooled_gradient, *inputs)
+    (group,) = found.steps
+    read = {name: {op.index for op in loads(group) if op.buffer == name} for name in ("gradient", "places")}
+    assert read["gradient"] == read["places"] and read["places"]
+    torch.testing.assert_close(run_schedule(found, list(inputs))[0], pooled_gradient(*inputs))
+
+
+def test_a_kernel_of_a_gpu_has_few_buffers() -> None:
+    """Of a hundred tensors a processor's loop takes all."""
+
+    def summed(*tensors):
+        found = tensors[0]
+        for tensor in tensors[1:]:
+            found = (found + tensor.exp()).tanh()
+        return found
+
+    inputs = [torch.randn(8, 16) for _ in range(100)]
+    found = on_a_gpu(summed, *inputs)
+    assert len(schedule(summed, *inputs).steps) == 1 < len(found.steps)
+    assert all(len({*step.reads, *step.writes}) <= 64 for step in found.steps)
+    torch.testing.assert_close(run_schedule(found, inputs)[0], summed(*inputs))
+
+
 def test_few_channels_are_written_out() -> None:
     """On a GPU: each thread has the channels of a place, of which the neighbours lie beside it."""
     x = torch.randn(2, 5, 64, 48)

@@ -195,6 +195,48 @@ def test_what_is_read_beside_what_is_written_comes_before():
     assert len(steps) == len(schedule.steps) and len({step.writes[0] for step in steps if step.parts}) == 1
 
 
+def set_rows(x, value, first):
+    return torch.slice_scatter(x, value, 0, first, first + len(value))
+
+
+def read_by_the_next(x, y):
+    x = x * 2
+    before = x[:, 0] * 2
+    x = set_column(x, 0, y)
+    return set_column(x, 1, before + x[:, 0])
+
+
+def returned_beside(x, y):
+    x = x * 2
+    before = x[1:].exp()
+    x = set_rows(x, x[1:] * 3, 1)
+    return set_column(x, 0, y), before * 2
+
+
+@pytest.mark.parametrize(("program", "steps"), [(read_by_the_next, 2), (returned_beside, 3)])
+def test_what_reads_is_computed_before_that_is_written_over(program, steps):
+    """Where it is computed later it needs the old elements, which is a copy."""
+    assert len(scheduled(program, torch.randn(6, 5), torch.randn(6)).steps) == steps
+
+
+def moved_along(x, y):
+    x = x * 2
+    before = x[:, 1:] * y[:, None]
+    x = torch.slice_scatter(x, x[:, 1:] + 1, 1, 1, 5)
+    return torch.slice_scatter(x, before, 1, 0, 4)
+
+
+def down_and_up(x, y):
+    x = x * 2
+    x = set_rows(x, x[:-1] * 3, 1)
+    return set_rows(x, x[1:] * 2, 0)
+
+
+@pytest.mark.parametrize(("program", "steps"), [(moved_along, 3), (down_and_up, 4)])
+def test_iterations_that_write_what_others_read_are_another_kernel(program, steps):
+    assert len(scheduled(program, torch.randn(6, 5), torch.randn(6)).steps) == steps
+
+
 def test_an_input_is_changed_where_it_is():
     def program(x, y):
         x = set_column(x, 1, y)
@@ -260,3 +302,71 @@ def test_parts_written_after_places_that_values_say(values):
         for _ in range(2):
             given = torch.randint(-9, 9, (6, 5)).float(), torch.tensor([4, 0, 2]), torch.randint(-9, 9, (6,)).float()
             beside_eager(lambda *inputs: (program(*inputs),), lambda *inputs: (compiled(*inputs),), given)
+
+
+# -- what a memory begins as
+
+
+def columns_of(*columns, reads=None):
+    def program(x, y):
+        out = torch.zeros_like(x)
+        for column in columns:
+            out = set_column(out, column, y * (column + 1))
+        return out if reads is None else (out, out[:, reads].exp())
+
+    return program
+
+
+def alternate(x, y):
+    out = torch.zeros_like(x)
+    out = torch.slice_scatter(out, x[:, ::2] + y[:, None], 1, 0, 6, 2)
+    return torch.slice_scatter(out, x[:, 1::2] - y[:, None], 1, 1, 6, 2)
+
+
+def overlapping(x, y):
+    out = torch.zeros_like(x)
+    out = torch.slice_scatter(out, x[:4] * 2, 0, 0, 4)
+    return torch.slice_scatter(out, x[3:] + y[3:, None], 0, 3, 7)
+
+
+def copied_first(x, y):
+    out = torch.slice_scatter(x.clone(), x[:, :3] * 2, 1, 0, 3)
+    return torch.slice_scatter(out, x[:, 3:] + y[:, None], 1, 3, 6)
+
+
+def read_before(x, y):
+    out = torch.zeros_like(x)
+    for column in range(6):
+        out = set_column(out, column, out[:, (column + 1) % 6] + y)
+    return out
+
+
+COVERED = {"columns": columns_of(*range(6)), "steps": alternate, "rows": overlapping, "a copy": copied_first}
+SEEN = {
+    "one column is left": columns_of(0, 1, 2, 3, 5),
+    "one column is written twice": columns_of(0, 1, 2, 3, 5, 5),
+    "read before it is written": read_before,
+}
+
+
+@pytest.mark.parametrize("case", COVERED)
+def test_what_is_written_over_before_it_is_read_is_not_made(case):
+    schedule = scheduled(COVERED[case], torch.randn(7, 6), torch.randn(7))
+    assert all(step.parts for step in schedule.steps)
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_what_is_read_of_the_start_is_made(case):
+    schedule = scheduled(SEEN[case], torch.randn(7, 6), torch.randn(7))
+    assert not schedule.steps[0].parts
+
+
+def test_only_what_is_read_has_to_be_covered():
+    """The tensor itself is not returned."""
+
+    def program(x, y):
+        out = set_column(set_column(torch.zeros_like(x), 1, y * 2), 3, y * 3)
+        return (out[:, 1:4:2] * x[:, 1:4:2]).sum(1)
+
+    schedule = scheduled(program, torch.ones(7, 6), torch.arange(7.0))
+    assert all(step.reads for step in schedule.steps)

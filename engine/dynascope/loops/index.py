@@ -17,6 +17,7 @@ once, else nothing of it is computed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cached_property, cmp_to_key, lru_cache
@@ -255,7 +256,12 @@ def floor_divide(dividend: Index, divisor: Extent) -> Index:
     """floor(dividend / divisor), splitting off what divides exactly."""
     whole, rest = _split(dividend, divisor)
     period = _period(rest, divisor)
-    return whole + (period if period is not None else _quotient(rest, divisor))
+    if period is not None:
+        return whole + period
+    step = _common_step(rest, divisor)
+    if step > 1:
+        return whole + floor_divide(_in_steps(rest, step), divisor // step)
+    return whole + _quotient(rest, divisor)
 
 
 def modulo(dividend: Index, divisor: Extent) -> Index:
@@ -264,11 +270,25 @@ def modulo(dividend: Index, divisor: Extent) -> Index:
     period = _period(rest, divisor)
     if period is not None:
         return rest + -period * divisor
+    step = _common_step(rest, divisor)
+    if step > 1:
+        return modulo(_in_steps(rest, step), divisor // step) * step + rest.constant % step
     if len(rest.terms) == 1 and is_constant(rest.constant, 0):
         ((atom, factor),) = rest.terms
         if isinstance(atom, Remainder) and is_constant(factor, 1) and is_multiple(atom.divisor, divisor):
             return modulo(atom.dividend, divisor)
     return Index(((Remainder(_not_negative(rest, divisor)[0], divisor, divisor), 1),))
+
+
+def _common_step(rest: Index, divisor: Extent) -> int:
+    """What divides all that varies, and the divisor: `(2*i + 1) % 128` is `2 * (i % 64) + 1`. 1 where sizes vary."""
+    if divisor.__class__ is Size or not rest.is_fixed:
+        return 1
+    return math.gcd(divisor, *(factor for _, factor in rest.terms))  # type: ignore[arg-type]
+
+
+def _in_steps(rest: Index, step: int) -> Index:
+    return Index(tuple((atom, factor // step) for atom, factor in rest.terms), rest.constant // step)
 
 
 def delinearize(flat: Index, sizes: Iterable[Extent], strides: Iterable[Extent]) -> tuple[Index, ...]:

@@ -42,9 +42,15 @@ class BodyWriter:
         self.resolve = resolve
 
     def write(
-        self, body: Body, symbols: Mapping[Symbol, Index], wanted: Iterable[int], guard: int | None = None
+        self,
+        body: Body,
+        symbols: Mapping[Symbol, Index],
+        wanted: Iterable[int],
+        guard: int | None = None,
+        known: tuple[Index, Index] | None = None,
     ) -> dict[int, int]:
-        """The wanted values of `body`, with loop variables replaced, in the builder, and its checks; loads guarded by `guard` too."""
+        """The wanted values of `body`, with loop variables replaced, in the builder, and its checks; loads guarded by `guard` too. `known`:
+        what one index of the body is then, simpler than by its loops one by one, where each of these is a quotient or a remainder."""
         numbers: dict[int, int] = {}
 
         def replace_atom(atom: Atom) -> Index | None:
@@ -52,7 +58,13 @@ class BodyWriter:
                 return variable(Loaded(numbers[atom.value], atom.extent))
             return symbols.get(atom)
 
-        index = Substitution(replace_atom)
+        substitution = Substitution(replace_atom)
+
+        def index(old: Index) -> Index:
+            if known is not None and old.terms and old.terms == known[0].terms:
+                return known[1] + (old.constant - known[0].constant)
+            return substitution(old)
+
         for value in needed(body, (*wanted, *checks(body))):
             numbers[value] = self._write_one(body[value], numbers, index, guard)
         return numbers

@@ -2,13 +2,15 @@
 
     region(8*i0 + i1 + 16, [8, 8])      i0 < 4, i1 < 7      ->      rows 2 to 5, columns 0 to 6
     apart(one, other)                                        ->      whether no element is in both
+    covered(region, [one, other], buffer)                    ->      whether each of its elements is in one of the others
 
-What is said holds for all sizes. A region may be larger than what is gone over, and never smaller.
+What is said holds for all sizes. A region may be larger than what is gone over, and never smaller; one that `is_exact` is that.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 from dynascope.dataclass import dataclass
@@ -72,3 +74,57 @@ def _sides_apart(one: Side, other: Side) -> bool:
         return True
     common = math.gcd(one.step, other.step)
     return common > 1 and (one.phase - other.phase) % common != 0
+
+
+MOST_PHASES = 64
+"""Steps that are looked at together when it is asked what covers a dimension."""
+MOST_KINDS = 4096
+"""Sets of regions that are told apart."""
+
+
+def is_exact(index: Index, buffer: Buffer) -> bool:
+    """Whether the index goes over each element of its region: it comes to no place twice, and to as many as there are. Not said of sizes
+    that vary."""
+    if not index.is_fixed or any(number.__class__ is Size for number in (*buffer.sizes, *buffer.strides)):
+        return False
+    if not all(isinstance(atom, Symbol) for atom, _ in index.terms):
+        return False
+    reach = 0
+    for stride, extent in sorted((factor, atom.extent) for atom, factor in index.terms):  # type: ignore[type-var, misc]
+        if stride <= reach or extent < 1:
+            return False
+        reach += stride * (extent - 1)  # type: ignore[operator]
+    places = (_count(side) for side in region(index, buffer))
+    return math.prod(atom.extent for atom, _ in index.terms) == math.prod(places)  # type: ignore[arg-type]
+
+
+def _count(side: Side) -> int:
+    return (side.last - side.first) // side.step + 1 if side.step else 1  # type: ignore[operator, return-value]
+
+
+def covered(part: Region, by: Sequence[Region], buffer: Buffer) -> bool:
+    """Whether each element of a part is in one of the regions, which have to be exact: places of a dimension that are in the same of them
+    are alike, and only these kinds of places are gone through."""
+    kinds = {(1 << len(by)) - 1}
+    for dimension, side in enumerate(part):
+        found = _kinds(side, [region[dimension] for region in by], buffer.sizes[dimension])
+        if found is None or len(found) * len(kinds) > MOST_KINDS:
+            return False
+        kinds = {one & other for one in kinds for other in found}
+    return 0 not in kinds
+
+
+def _kinds(part: Side, sides: Sequence[Side], size: Extent) -> set[int] | None:
+    """Of each place of a part of one dimension, the sides that it is in, as bits."""
+    ends = (part.first, part.last, size, *(end for side in sides for end in (side.first, side.last)))
+    period = math.lcm(*(side.step for side in (part, *sides) if side.step > 1))
+    if period > MOST_PHASES or not all(isinstance(end, int) for end in ends):
+        return None
+    borders = {0, size, *(side.first for side in (part, *sides)), *(side.last + 1 for side in (part, *sides))}  # type: ignore[operator]
+    inside = sorted(border for border in borders if 0 <= border <= size)  # type: ignore[operator, type-var]
+    places = {place for border in inside for place in range(border, min(border + period, size))}  # type: ignore[call-overload, operator, type-var]
+    return {sum(1 << n for n, side in enumerate(sides) if _is_in(place, side)) for place in places if _is_in(place, part)}
+
+
+def _is_in(place: int, side: Side) -> bool:
+    return side.first <= place <= side.last and (side.step < 2 or place % side.step == side.phase)  # type: ignore[operator]

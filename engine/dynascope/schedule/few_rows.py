@@ -44,7 +44,8 @@ def with_few_rows_apart(
         apart += [two] if two else []
     if not apart:
         return program, steps, tuple(borders)
-    return replace(program, buffers=buffers), tuple(found), tuple(_border(border, apart) for border in borders)
+    parted = _parted(apart)
+    return replace(program, buffers=buffers), tuple(found), tuple(_border(border, parted) for border in borders)
 
 
 def runs_along_rows(
@@ -169,20 +170,23 @@ def _leading_to(body: Body, ends: Sequence[int], given: Mapping[int, Operation])
     return sorted(found)
 
 
-def _border(border: Border, apart: Sequence[tuple[FusionGroup, FusionGroup]]) -> Border:
+def _parted(apart: Sequence[tuple[FusionGroup, FusionGroup]]) -> dict[str, list[dict[str, Origin]]]:
+    """By the ATen node of a row's value, in each pair that has it, the nodes that only the second step computes."""
+    found: dict[str, list[dict[str, Origin]]] = {}
+    for first, second in apart:
+        levels, own = arrange(first.body, first.columns).levels, _nodes(first.body)
+        others = {node: origin for node, origin in _nodes(second.body).items() if node not in own}
+        for node in _nodes(op for op, level in zip(first.body, levels, strict=True) if level == "row"):
+            found.setdefault(node, []).append(others)
+    return found
+
+
+def _border(border: Border, parted: Mapping[str, Sequence[Mapping[str, Origin]]]) -> Border:
     """What was said to share a kernel, and does so no more: what follows from a reduction, and what is computed of elements with that."""
     if isinstance(border, Fused):
-        for first, second in apart:
-            levels = arrange(first.body, first.columns).levels
-            row_values = _nodes(op for op, level in zip(first.body, levels, strict=True) if level == "row")
-            elements = _nodes(second.body)
-            if border.producer in row_values and border.consumer in elements.keys() - _nodes(first.body).keys():
-                return NotFused(
-                    border.producer,
-                    border.consumer,
-                    FewRows(border.producer, border.consumer),
-                    elements[border.consumer],
-                )
+        for others in parted.get(border.producer, ()):
+            if (origin := others.get(border.consumer)) is not None:
+                return NotFused(border.producer, border.consumer, FewRows(border.producer, border.consumer), origin)
     return border
 
 

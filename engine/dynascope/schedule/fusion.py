@@ -12,7 +12,8 @@
 5. Reductions of few rows side by side, and what is computed of elements with them, become two steps (`few_rows`).
 6. What is computed of inputs alone, or only becomes results, for tensors of one size, becomes one step (`inputs_together`,
    `results_together`).
-7. What is written in parts is written into the memory of what it was before (`shared_memory`).
+7. What is written in parts is written into the memory of what it was before (`shared_memory`); what nobody reads of that is not made
+   (`unread_starts`).
 8. Products of matrices are added in place to what dies there (`added_products`).
 9. Memory is planned over the steps (`memory`).
 
@@ -83,11 +84,15 @@ from dynascope.schedule.shared_memory import with_shared_memory
 from dynascope.schedule.spaces import Piece, common_pieces, lay
 from dynascope.schedule.tails import with_split_tails
 from dynascope.schedule.totals import with_split_totals
+from dynascope.schedule.unread_starts import without_unread_starts
+from dynascope.schedule.versions import place_of
 from dynascope.sizes import is_constant, product, same
 
 LARGEST_GROUP_BODY = 1500
-MOST_BUFFERS = 250
-"""That one kernel reads or writes: its arguments have to fit 4 KB on a GPU (CUDA C++ Programming Guide, function parameters)."""
+MOST_BUFFERS, MOST_ON_A_GPU = 250, 64
+"""That one kernel reads or writes. Triton takes long over a large body: densenet121's gradients of a block's first features are sums over
+what some twenty later layers make of each. With up to 250 buffers their kernels took most of the 17 s in which those of a training step
+were built (64: 1.1 s), and ran no faster (H200)."""
 SIBLINGS_LOOKED_AT = 8
 MOST_READS_TOGETHER = 24
 """Places that one iteration of groups made one reads: more (windows of several poolings) leave a thread too few registers."""
@@ -104,7 +109,8 @@ def fuse(program: LoopProgram, options: Any = None, mutations: Mutations = ()) -
     program, steps, borders = whole or _fused(program, mutations)
     program, steps, borders = with_few_rows_apart(*with_row_sums(program, steps), borders)
     steps = with_results_together(program, with_inputs_together(program, steps, mutations), mutations)
-    return memory.plan(*added_in_place(*with_shared_memory(program, steps)), borders)
+    program, steps = with_shared_memory(program, steps)
+    return memory.plan(*added_in_place(program, without_unread_starts(program, steps)), borders)
 
 
 def _fused(program: LoopProgram, mutations: Mutations = ()) -> tuple[LoopProgram, tuple[Step, ...], tuple[Border, ...]]:
@@ -337,7 +343,7 @@ class _FusionState:
         if any(need is not b and need.before & b.mask for a, b in pairs for need in a.needs):
             return False
         members = (*unit.members, *other.members)
-        if len(unit.buffers | other.buffers) > MOST_BUFFERS or any(map(_gathers, members)):
+        if len(unit.buffers | other.buffers) > _most_buffers(first) or any(map(_gathers, members)):
             return False
         reads = {(op.buffer, op.index) for member, _ in members for op in member.body if isinstance(op, Load)}
         return len(reads) <= MOST_READS_TOGETHER
@@ -490,7 +496,7 @@ class _FusionState:
                 return None
             maker, result = self.makers[load.buffer]
             symbols = symbols_at(maker, result, flat, limits_of(builder.operations, guard))
-            values = writer.write(maker.body, symbols, [result.value], guard)
+            values = writer.write(maker.body, symbols, [result.value], guard, (place_of(maker, result), flat))
             return values[result.value]
 
         writer = BodyWriter(builder, resolve)
@@ -599,7 +605,12 @@ def _stored(state: _FusionState) -> frozenset[str]:
 
 
 def _is_full(unit: Unit, node: LoopNode) -> bool:
-    return len(unit.buffers) > MOST_BUFFERS // 2 and len(unit.buffers.union(_made_by(node), reads_of(node))) > MOST_BUFFERS
+    most = _most_buffers(node)
+    return len(unit.buffers) > most // 2 and len(unit.buffers.union(_made_by(node), reads_of(node))) > most
+
+
+def _most_buffers(node: LoopNode) -> int:
+    return MOST_BUFFERS if node.device.type == "cpu" else MOST_ON_A_GPU
 
 
 def _gathers(member: tuple[LoopNode, dict[Symbol, Index]]) -> bool:

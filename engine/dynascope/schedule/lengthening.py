@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from itertools import chain
 from typing import Any
 
 from torch import fx
@@ -28,6 +29,7 @@ from dynascope.loops.nodes import (
     Node,
     Operation,
     Origin,
+    Result,
     ScalarInput,
     ScatterNode,
     Store,
@@ -199,7 +201,7 @@ _NAMES = {
 }  # fmt: skip
 _OF_NO_KERNEL = {(FusionGroup, "name"), (FusionGroup, "plain"), (ExternCall, "name"), (ScatterNode, "name")}
 _LISTS_OF_NAMES = {"reads", "writes", "scalars"}
-_WRITTEN_IN_PART = {"bases", "parts", "in_place"}
+_SETTLED_LATER = {"parts", "in_place"}
 
 
 def _same(layers: _Layers, one: Any, other: Any) -> bool:
@@ -225,7 +227,10 @@ def _same(layers: _Layers, one: Any, other: Any) -> bool:
         elif kind is FusionGroup and field.name in _LISTS_OF_NAMES:
             if len(mine) != len(theirs) or not all(map(layers.follows, mine, theirs)):
                 return False
-        elif kind is FusionGroup and field.name in _WRITTEN_IN_PART:
+        elif kind is FusionGroup and field.name == "bases":
+            if len(mine) != len(theirs) or not all(map(layers.follows, chain.from_iterable(mine), chain.from_iterable(theirs))):
+                return False
+        elif kind is FusionGroup and field.name in _SETTLED_LATER:
             if mine or theirs:
                 return False
         elif not _same(layers, mine, theirs):
@@ -295,6 +300,7 @@ class _Renaming:
             scalars=scalars,
             origins=tuple(map(self.origin, group.origins)),
             plain=plain,
+            bases=tuple((self.name(result), self.name(base)) for result, base in group.bases),
         )
 
     def _body(self, body: Body) -> Body:
@@ -317,8 +323,11 @@ class _Renaming:
         if isinstance(node, ScatterNode):
             body, result = self._body(node.body), self.value(node.result)
             return replace(node, name=name, body=body, base=self.name(node.base), result=result, origin=origin)
-        results = tuple(replace(result, buffer=self.value(result.buffer)) for result in node.results)
+        results = tuple(map(self._result, node.results))
         return replace(node, name=name, body=self._body(node.body), results=results, origin=origin)
+
+    def _result(self, result: Result) -> Result:
+        return replace(result, buffer=self.value(result.buffer), base=None if result.base is None else self.name(result.base))
 
     def value(self, value: Any) -> Any:
         """Operands and results, nested as they are."""

@@ -2,12 +2,17 @@
 
     cat(x, y)[r0] = where(r0 < 512, x[r0], y[r0 - 512])     ->  r0 < 512: x[r0];   r0 < 256: y[r0], stored 512 further
 
-Each segment is a kernel without tests or index values, whose loads are contiguous. Only for the CPU, where a kernel
-call costs less than testing each element.
+Each segment is a kernel without tests or index values, whose loads are contiguous. A loop of a few steps that lie side by side is written
+out instead, in one kernel:
+
+    stack([x, y], 1)[r0, r1] = where(r1 < 1, x[r0], y[r0])  ->  x[r0], stored at 2 * r0, and y[r0], stored at 2 * r0 + 1
+
+Only for the CPU, where a kernel call costs less than testing each element.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -21,6 +26,10 @@ from dynascope.sizes import ceil_divide, is_constant, known, nominal, same
 
 MOST_SEGMENTS = 8
 SHORTEST_SEGMENT = 8
+MOST_TURNS = 4
+"""Steps of a loop that are written out."""
+LONGEST_TURN = 120
+"""Operations of a body that is written out so."""
 _QUESTIONS = ("less", "less_equal", "greater", "greater_equal")
 
 
@@ -35,6 +44,8 @@ def segments(body: Body, rows: tuple[Symbol, ...]) -> list[tuple[Body, tuple[Sym
         if 1 < len(lengths) <= MOST_SEGMENTS and min(map(nominal, lengths)) * inner >= SHORTEST_SEGMENT:
             places = zip(cuts, lengths, strict=False)
             return [_segment(body, rows, symbol, cut, length, asked) for cut, length in places]
+        if len(lengths) > 1 and inner == 1 and _is_short(symbol) and len(body) <= LONGEST_TURN:
+            return [(_written_out(body, symbol, asked), tuple(s for s in rows if s != symbol))]
     return [(body, rows)]
 
 
@@ -111,9 +122,26 @@ def _segment(
     return _folded(body, symbol, moved, known), loops
 
 
+def _is_short(symbol: Symbol) -> bool:
+    return isinstance(symbol.extent, int) and symbol.extent <= MOST_TURNS
+
+
+def _written_out(body: Body, symbol: Symbol, asked: dict[int, _Question]) -> Body:
+    """One body for all steps of a loop, one after the other: what does not depend on it is computed once."""
+    builder = BodyBuilder(body[0].origin)
+    for step in range(symbol.extent):  # type: ignore[arg-type]
+        _write_folded(builder, body, symbol, Index((), step), {n: question.answer(step) for n, question in asked.items()})
+    return without_unused(builder.body)
+
+
 def _folded(body: Body, symbol: Symbol, moved: Index, known: dict[int, bool]) -> Body:
     """The body with the known answers in it, and without what they make needless."""
     builder = BodyBuilder(body[0].origin)
+    _write_folded(builder, body, symbol, moved, known)
+    return without_unused(builder.body)
+
+
+def _write_folded(builder: BodyBuilder, body: Body, symbol: Symbol, moved: Index, known: Mapping[int, bool | None]) -> None:
     numbers: dict[int, int] = {}
 
     def replaced(atom: Atom) -> Index | None:
@@ -123,13 +151,12 @@ def _folded(body: Body, symbol: Symbol, moved: Index, known: dict[int, bool]) ->
 
     for number, operation in enumerate(body):
         if number in known:
-            numbers[number] = builder.append(Constant(torch.bool, (), operation.origin, known[number]))
+            numbers[number] = builder.append(Constant(torch.bool, (), operation.origin, bool(known[number])))
         elif (chosen := _chosen(operation, builder, numbers)) is not None:
             numbers[number] = chosen
         else:
             new = instantiate(operation, numbers.__getitem__, lambda i: substitute(i, replaced))
             numbers[number] = builder.append(_without_known_guard(new, builder))
-    return without_unused(builder.body)
 
 
 def _chosen(operation: Operation, builder: BodyBuilder, numbers: dict[int, int]) -> int | None:

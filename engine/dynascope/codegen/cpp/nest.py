@@ -18,6 +18,10 @@ from dynascope.schedule.passes import Arrangement, arrange, index_of
 from dynascope.sizes import Size, blocks_of, is_constant, is_multiple, nominal, nominal_product, product
 
 SHORTEST_LANES = 4
+LONGEST_STEP = 4
+"""Elements from one lane to the next, for which vectors are read whole and their lanes picked."""
+IN_STEPS = 0.25
+"""What that is worth beside elements side by side."""
 FEW_ROWS = 8
 
 
@@ -147,11 +151,25 @@ def _score(group: FusionGroup, depends: tuple[frozenset[Symbol], ...], symbol: S
     score = 0.0
     for number, operation in enumerate(group.body):
         if isinstance(operation, (Load, Store)) and symbol in operation.index.symbols | depends[number]:
-            weight = _estimate(depends[number])
-            score += weight if contiguous(operation.index, symbol, group, depends) else -weight
+            score += _estimate(depends[number]) * _worth(operation.index, symbol, group, depends)
     if nominal(symbol.extent) < SHORTEST_LANES:
         score = min(score * 0.1, score)
     return score
+
+
+def _worth(index: Index, symbol: Symbol, group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> float:
+    """Whole vectors, such of which lanes are picked, or element by element."""
+    if contiguous(index, symbol, group, depends):
+        return 1.0
+    return IN_STEPS if lane_step(index, symbol, depends) else -1.0
+
+
+def lane_step(index: Index, symbol: Symbol, depends: tuple[frozenset[Symbol], ...]) -> int:
+    """How far apart in memory neighbouring lanes are, where vectors are read and written whole and lanes picked; else 0."""
+    if appears_inside(index, symbol) or any(symbol in depends[value] for value in index.loaded):
+        return 0
+    step = index.coefficient(symbol)
+    return step if step.__class__ is int and 2 <= step <= LONGEST_STEP else 0  # type: ignore[operator, return-value]
 
 
 def contiguous(index: Index, symbol: Symbol, group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> bool:

@@ -12,7 +12,7 @@ import torch
 
 from dynascope.codegen.cpp import expressions, sizes
 from dynascope.codegen.cpp.names import identifier
-from dynascope.codegen.cpp.nest import Nest, appears_inside, contiguous
+from dynascope.codegen.cpp.nest import Nest, appears_inside, contiguous, lane_step
 from dynascope.codegen.cpp.types import ELEMENT, MEMORY, constant, vector
 from dynascope.loops.index import Index, Loaded, Quotient, Remainder, Symbol
 from dynascope.loops.nodes import (
@@ -43,6 +43,8 @@ class ValueWriter:
         self.links: list[LineLink] = []
         self.depth = 0
         self.names: dict[int, str] = {}
+        self.together: dict[int, tuple[int, ...]] = {}
+        """Stores that fill memory side by side, by each of them, in the order of memory."""
         self.comment = ""
         self.pointers = tuple(dict.fromkeys((*group.reads, *group.writes)))
         self.reserved = frozenset(map(identifier, (*self.pointers, *group.scalars)))
@@ -50,6 +52,7 @@ class ValueWriter:
     # -- values ------------------------------------------------------------------------------------------------------
 
     def _values(self, numbers: list[int]) -> None:
+        self._side_by_side(numbers)
         for number in numbers:
             if number not in self.names:
                 self._value(number)
@@ -152,6 +155,9 @@ class ValueWriter:
     def _gather(self, operation: Load, buffer: str) -> str:
         """Lane by lane, for elements that do not lie side by side, or are not all to be read."""
         kind = vector(MEMORY[operation.dtype])
+        step = self._step(operation.index)
+        if step and operation.guard is None:
+            return f"every<{step}>({kind}{{}}, {buffer} + {self._index(operation.index)}, n)"
         test = "" if operation.guard is None else f"if ({self._lane_value(operation.guard)}) "
         read = f"{test}t[k] = {buffer}[{self._lane_index(operation.index)}];"
         lane_by_lane = f"{kind} t = {{}}; for (long k = 0; k < n; k++) {read} return t;"
@@ -199,7 +205,42 @@ class ValueWriter:
         if contiguous(operation.index, self.nest.lane, self.group, self.nest.depends):
             place = f"{buffer} + {self._index(operation.index)}"
             return f"store({place}, {text if operation.mode == 'set' else f'load({place}, n) + {text}'}, n);"
+        if number in self.together:
+            return self._interleaved(number, buffer)
         return f"{{ auto t = {text}; for (long k = 0; k < n; k++) {buffer}[{self._lane_index(operation.index)}] {sign} t[k]; }}"
+
+    def _step(self, index: Index) -> int:
+        return lane_step(index, self.nest.lane, self.nest.depends)
+
+    def _side_by_side(self, numbers: list[int]) -> None:
+        """Finds the stores of one block that fill memory together: all are written with the last. No load comes between one of them and
+        that which is of an element that it wrote."""
+        found: dict[tuple, list[int]] = {}
+        for number in numbers:
+            store = self.body[number]
+            if isinstance(store, Store) and store.mode == "set" and not store.index.loaded and self.nest.varies(number):
+                step = self._step(store.index)
+                if step and store.index.constant.__class__ is int:
+                    found.setdefault((store.buffer, store.index.terms, store.index.constant // step), []).append(number)
+        for (_, _, block), stores in found.items():
+            step = self._step(self.body[stores[0]].index)  # type: ignore[union-attr]
+            places = sorted(stores, key=lambda n: self.body[n].index.constant)  # type: ignore[union-attr]
+            constants = [self.body[n].index.constant for n in places]  # type: ignore[union-attr]
+            if constants == [*range(block * step, block * step + step)]:
+                self.together |= dict.fromkeys(stores, tuple(places))
+
+    def _interleaved(self, number: int, buffer: str) -> str:
+        stores = self.together[number]
+        if number != max(stores):
+            return "// with those beside it"
+        first = self.body[stores[0]].index  # type: ignore[union-attr]
+        values = (self._in_memory(self.body[n]) for n in stores)  # type: ignore[arg-type]
+        return f"interleave({buffer} + {self._index(first)}, n, {', '.join(values)});"
+
+    def _in_memory(self, store: Store) -> str:
+        """The lanes that a store writes, as they lie in memory."""
+        text = self._operand(store.value, lanes=True)
+        return f"truth_byte({text})" if store.dtype == torch.bool else text
 
     # -- text --------------------------------------------------------------------------------------------------------
 

@@ -76,6 +76,68 @@ INLINE F32 select(M m, F32 a, F32 b) { return m ? a : b; }
 INLINE I32 select(M m, I32 a, I32 b) { return m ? a : b; }
 //:
 #define SELECT(V, W) INLINE V select(M m, V a, V b) { return TO(W, m) ? a : b; }
+//: every interleave
+// every<S>: p[0], p[S], p[2 * S], ... and no element behind the last of these is read. interleave: a, b, ... in turns.
+#define PART(V, at) (*(const V##_memory*)(p + (at)))
+#define PICKED(V, W, first, second, test, lane, other) \
+  [&] { W m; for (int k = 0; k < N; k++) m[k] = (test) ? (lane) : N + (other); return picked(first, second, m); }()
+#define AT (j * N + k)
+#if defined(__clang__)
+#define STEPS(V, W, T) \
+  template <int S> INLINE V every(V, const T* p, long n) { V v = {}; for (long k = 0; k < n; k++) v[k] = p[k * S]; return v; } \
+  template <class... R> INLINE void interleave(T* p, long n, V a, R... rest) { \
+    const V values[] = {a, rest...}; const int S = 1 + sizeof...(R); \
+    for (long k = 0; k < n; k++) for (int j = 0; j < S; j++) p[k * S + j] = values[j][k]; }
+#else
+#define STEPS(V, W, T) \
+  INLINE V picked(V a, V b, W m) { return __builtin_shuffle(a, b, m); } \
+  template <int S> INLINE V every(V, const T* p, long n) { \
+    V v = {}; \
+    if (__builtin_expect(n != N, 0)) { for (long k = 0; k < n; k++) v[k] = p[k * S]; return v; } \
+    v = PICKED(V, W, PART(V, 0), PART(V, N - 1), k * S < N, k * S, k * S - (N - 1)); \
+    if constexpr (S > 2) v = PICKED(V, W, v, PART(V, 2 * (N - 1)), k * S < 2 * N - 1, k, k * S - 2 * (N - 1)); \
+    if constexpr (S > 3) v = PICKED(V, W, v, PART(V, 3 * (N - 1)), k * S < 3 * N - 2, k, k * S - 3 * (N - 1)); \
+    return v; \
+  } \
+  template <int S, int j> INLINE V in_turns(V a, V b, V c, V d) { \
+    V v = PICKED(V, W, a, b, AT % S == 0, AT / S, AT % S == 1 ? AT / S : 0); \
+    if constexpr (S > 2) v = PICKED(V, W, v, c, AT % S != 2, k, AT / S); \
+    if constexpr (S > 3) v = PICKED(V, W, v, d, AT % S != 3, k, AT / S); \
+    return v; \
+  } \
+  template <int S> INLINE void in_turns(T* p, long n, V a, V b, V c, V d) { \
+    if (__builtin_expect(n != N, 0)) { \
+      for (long k = 0; k < n; k++) { \
+        p[k * S] = a[k]; p[k * S + 1] = b[k]; \
+        if constexpr (S > 2) p[k * S + 2] = c[k]; \
+        if constexpr (S > 3) p[k * S + 3] = d[k]; \
+      } \
+      return; \
+    } \
+    *(V##_memory*)p = in_turns<S, 0>(a, b, c, d); *(V##_memory*)(p + N) = in_turns<S, 1>(a, b, c, d); \
+    if constexpr (S > 2) *(V##_memory*)(p + 2 * N) = in_turns<S, 2>(a, b, c, d); \
+    if constexpr (S > 3) *(V##_memory*)(p + 3 * N) = in_turns<S, 3>(a, b, c, d); \
+  } \
+  INLINE void interleave(T* p, long n, V a, V b) { in_turns<2>(p, n, a, b, a, a); } \
+  INLINE void interleave(T* p, long n, V a, V b, V c) { in_turns<3>(p, n, a, b, c, a); } \
+  INLINE void interleave(T* p, long n, V a, V b, V c, V d) { in_turns<4>(p, n, a, b, c, d); }
+#endif
+//: every interleave / f64 F64
+STEPS(F64, I64, f64)
+//: every interleave / f32 F32
+STEPS(F32, I32, f32)
+//: every interleave / i64 I64
+STEPS(I64, I64, i64)
+//: every interleave / i32 I32
+STEPS(I32, I32, i32)
+//: every interleave / i16 I16
+STEPS(I16, I16, i16)
+//: every interleave / u16 U16
+STEPS(U16, I16, u16)
+//: every interleave / i8 I8
+STEPS(I8, I8, i8)
+//: every interleave / u8 U8
+STEPS(U8, I8, u8)
 //: turn
 template <class T> INLINE void turn_elements(T* block, const T* p, long stride) {
   for (int k = 0; k < N; k++)

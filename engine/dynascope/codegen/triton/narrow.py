@@ -2,6 +2,7 @@
 
     index0 = r1                                     i64, used in a comparison, as a float or in an index     ->  i32
     minimum10 = min(int(0.5 * r1 + 0.25), 63)       its bounds are those of r1                               ->  i32
+    multiply42 = min(r1 + 3, 32) * min(r2 + 3, 32)  how much of a window lies inside                         ->  i32
 
 Only in a tile whose positions have 32 bits, of which they use 30.
 """
@@ -81,7 +82,9 @@ def _bounds(body: Body) -> list[Bounds | None]:
 
 def _bounds_of(operation: Operation, given: list[Bounds | None]) -> Bounds | None:
     if isinstance(operation, IndexValue):
-        return _POSITION
+        low, high = operation.index.bounds
+        is_known = isinstance(low, int) and isinstance(high, int) and low >= -_MOST and high <= _MOST
+        return (float(low), float(high)) if is_known else _POSITION  # type: ignore[arg-type]
     if isinstance(operation, Constant):
         number = float(operation.value)
         return (number, number) if math.isfinite(number) else None
@@ -112,5 +115,5 @@ _RULES: dict[str, Callable[..., Bounds]] = {
     "ceil": lambda a: (a[0], a[1] + 1),
     "cast": lambda a: a,
 }
-_NARROW = frozenset(("add", "subtract", "minimum", "maximum", "cast"))
+_NARROW = frozenset(("add", "subtract", "multiply", "minimum", "maximum", "cast"))
 """Of what `_RULES` knows: what is 32 bits wide if its operands are."""

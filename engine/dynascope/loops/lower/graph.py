@@ -33,7 +33,7 @@ from dynascope.loops.lower.channels_last import AS_EAGER, Turned, reads_as_eager
 from dynascope.loops.lower.exact import is_exact
 from dynascope.loops.lower.numbers import passed_as_number
 from dynascope.loops.lower.part_writes import PartWrites
-from dynascope.loops.lower.parts import parts_written
+from dynascope.loops.lower.parts import lie_in_layers, parts_written
 from dynascope.loops.lower.repeats import Repeats
 from dynascope.loops.lower.rules import (
     LIBRARY,
@@ -70,7 +70,7 @@ def lower(
     state = _LoweringState(writes_in_place(graph), _roots(graph), is_strict, turned)
     given = [node for node in graph.graph.nodes if node.op == "placeholder"]
     state.parts = parts_written(graph, (given[place] for place, _ in mutations))
-    if state.parts:  # that go through layers, or lie in each: what is written from what is not
+    if repeats is not None and not lie_in_layers(state.parts, repeats):
         repeats = None
     stand_ins = repeats.stand_ins if repeats is not None else {}
     outputs: tuple[Any, ...] = ()

@@ -19,6 +19,7 @@ import torch
 from torch import fx
 
 from dynascope.dataclass import dataclass
+from dynascope.loops.lower.repeats import Repeats
 from dynascope.loops.lower.views import is_view
 
 aten = torch.ops.aten
@@ -44,6 +45,19 @@ def parts_written(graph: fx.GraphModule, changed: Iterable[fx.Node] = ()) -> fro
         if node.op == "call_function" and node.target in SCATTERS:
             search.add(node)
     return frozenset(search.found())
+
+
+def lie_in_layers(parts: Iterable[fx.Node], repeats: Repeats) -> bool:
+    """Whether the writes to one tensor lie within the length of one layer, wherever a repetition begins in it: writes that go through
+    layers say of one nothing about the next."""
+    for node in parts:
+        first = node
+        while (holder := _holder(first)).target in SCATTERS:
+            first = holder
+        is_one_layer = repeats.places[node.name] - repeats.places[first.name] < repeats.period
+        if not is_one_layer or (repeats.repetition_of(first.name) is None) != (repeats.repetition_of(node.name) is None):
+            return False
+    return True
 
 
 @dataclass(slots=True, eq=False)

@@ -33,7 +33,7 @@ _PRODUCTS = frozenset(
 )
 MOST_ALONG_LANES = 3
 SHORT = 16
-"""Elements of a part: fewer fill no vector, and the library copies them together."""
+"""Elements of a part: fewer fill no vector, and the library copies them together. Single ones are lanes in turns of several vectors."""
 
 
 @rule(aten.reshape.default, aten.view_copy.default, aten.flatten.using_ints)
@@ -54,7 +54,8 @@ def concatenate(call: Lowering) -> Lowered | NotLowered:
         return NotLowered(f"more than {MOST_PARTS} parts")
     are_equal = 1 < len(parts) <= MOST_TOGETHER and all(same(part.sizes, parts[0].sizes) for part in parts) and _goes_to_memory(call.node)
     if call.device.type == "cpu" and len(parts) > MOST_ALONG_LANES and is_constant(call.results[0].strides[dimension], 1):
-        if not are_equal or nominal(parts[0].sizes[dimension]) < SHORT:
+        width = parts[0].sizes[dimension]
+        if not are_equal or not (is_constant(width, 1) or nominal(width) >= SHORT):
             return NotLowered(f"more than {MOST_ALONG_LANES} parts side by side, which lanes of one vector would look for one by one")
     if are_equal:
         return _side_by_side(call, parts, dimension)
