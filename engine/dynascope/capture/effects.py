@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +200,13 @@ def write_list(rebuilder: Rebuilder, value: ListValue) -> None:
     builder = rebuilder.builder
     tail = changed_tail(value)
     if is_deque(value) and not value.is_unread:
-        rebuilder.fill_deque(value)
+        if value.rearranged or len(value.items) != len(value.original):
+            rebuilder.fill_deque(value)
+            return
+        for at, (before, item) in enumerate(zip(value.original, value.items, strict=True)):
+            if item is not before:
+                rebuilder.call_constant(operator.setitem, value, ConstantValue(at), item)
+                builder.pop()
         return
     if value.is_unread and any(value.taken):
         rebuilder.call_constant(take_off, value, *map(ConstantValue, value.taken))

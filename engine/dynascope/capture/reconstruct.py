@@ -37,6 +37,7 @@ from dynascope.capture.remade import advanced, remade
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     DELETED,
+    REVERSED_DEQUE,
     REVERSED_LIST,
     ArrayValue,
     CellValue,
@@ -137,7 +138,6 @@ def range_of(items: tuple[int, ...]) -> range:
 
 
 EXHAUSTED = _exhausted()
-REVERSED_DEQUE = type(reversed(collections.deque()))
 AGAIN: dict[type, Callable[[tuple], Any]] = {
     type(reversed([])): lambda items: reversed(list(items[::-1])),
     type(iter(collections.deque())): lambda items: iter(collections.deque(items)),
@@ -472,7 +472,8 @@ class Rebuilder:
             if value.cls is REVERSED_LIST:
                 self.call_constant(reversed_list_at, value.owner, ConstantValue(value.index_in_list()))
                 return
-            from_the_end = value.cls is REVERSED_DEQUE or value.keys != tuple(value.held or ())
+            of_places = isinstance(value.owner, ListValue)
+            from_the_end = value.cls is REVERSED_DEQUE if of_places else value.keys != tuple(value.owner_items())
             at = reversed_at if from_the_end else iterator_at
             self.call_constant(at, value.owner, ConstantValue(value.position))
             return

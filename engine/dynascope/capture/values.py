@@ -262,9 +262,10 @@ class ListValue(MutableValue):
     Until then `added` is what was put at its end, whatever it holds: a log that grows is the same program at each call.
     `taken` says how many of what it held were taken from its start and its end: so is a queue that another call left longer.
     `repeated` are the items and the number that varies whose product it is (`[x] * n`), of which nobody has asked for the items either.
+    `rearranged` counts what was done to it but for items put in the place of others, which iterators over a deque do not mind.
     """
 
-    __slots__ = ("_items", "added", "instance", "look", "original", "repeated", "taken")
+    __slots__ = ("_items", "added", "instance", "look", "original", "rearranged", "repeated", "taken")
     python_type = list
 
     def __init__(
@@ -281,6 +282,7 @@ class ListValue(MutableValue):
         self.taken = (0, 0)
         self.instance: InstanceValue | None = None
         self.repeated: tuple[list[Value], SymbolicNumber] | None = None
+        self.rearranged = 0
 
     @property
     def is_unread(self) -> bool:
@@ -455,15 +457,15 @@ class DictViewValue(Value):
 TUPLE_ITERATOR = type(iter(()))
 
 
-REVERSED_LIST = type(reversed([]))
+REVERSED_LIST, REVERSED_DEQUE = type(reversed([])), type(reversed(collections.deque()))
 
 
 class IteratorValue(MutableValue):
     """An iterator over values known in advance, or over a list that may still grow; `position` items were taken.
 
     `owner` is the dict, set, view or deque that gave the items: it must keep its `keys`, while values may become others (`held` is what
-    it held them in); or the list that is gone through from its end, which may change as it likes. `iterable` is another object that
-    gives the same items. `cls` is the iterator's class in the program.
+    it held them in, or how often a deque was rearranged); or the list that is gone through from its end, which may change as it likes.
+    `iterable` is another object that gives the same items. `cls` is the iterator's class in the program.
     """
 
     __slots__ = ("cls", "held", "items", "iterable", "keys", "owner", "position")
@@ -477,8 +479,8 @@ class IteratorValue(MutableValue):
     ) -> None:
         super().__init__()
         self.items, self.position, self.owner, self.cls, self.iterable = items, 0, owner, cls, iterable
-        self.held = None if owner is None else self.owner_items()
-        self.keys = tuple(self.held or ())
+        self.held = None if owner is None else owner.rearranged if isinstance(owner, ListValue) else self.owner_items()
+        self.keys = () if owner is None else tuple(self.owner_items())
 
     @property
     def python_type(self) -> type:
@@ -497,6 +499,8 @@ class IteratorValue(MutableValue):
             return self.index_in_list() >= len(items)  # where nothing is: one made anew would begin at the end
         if len(items) != len(self.keys):
             return True
+        if isinstance(self.owner, ListValue):
+            return self.owner.rearranged != self.held
         return items is not self.held and (not self.is_of_attributes() or tuple(items) != self.keys)
 
     def index_in_list(self) -> int:
@@ -517,7 +521,8 @@ class IteratorValue(MutableValue):
         if self.cls is REVERSED_LIST and self.owner is not None:
             given = tuple(self.owner_items())[: len(self.keys)]
             return () if self.has_other_keys() else (*self.keys[len(given) :], *given[::-1])
-        return self.items.items if isinstance(self.items, ListValue) else self.items
+        items = self.items.items if isinstance(self.items, ListValue) else self.items
+        return items[::-1] if self.cls is REVERSED_DEQUE and self.owner is not None else items
 
 
 class CountValue(MutableValue):

@@ -23,6 +23,7 @@ from dynascope.capture.reasons import ProgramRaises
 from dynascope.capture.signals import Break
 from dynascope.capture.values import (
     NONE,
+    REVERSED_DEQUE,
     ConstantValue,
     InstanceValue,
     IteratorValue,
@@ -167,13 +168,13 @@ def __len__(machine: Machine, value: ListValue) -> Value:
 
 @method(DEQUE)
 def __iter__(machine: Machine, value: ListValue) -> Value:
-    """Over what it holds now: who changes it meanwhile is told so by Python."""
-    return IteratorValue(tuple(value.items), value, type(iter(DEQUE())))
+    """Who puts something in or takes it out meanwhile is told so by Python."""
+    return IteratorValue(value, value, type(iter(DEQUE())))
 
 
 @method(DEQUE)
 def __reversed__(machine: Machine, value: ListValue) -> Value:
-    return IteratorValue(tuple(value.items[::-1]), value, type(reversed(DEQUE())))
+    return IteratorValue(value, value, REVERSED_DEQUE)
 
 
 @method(DEQUE)
@@ -234,9 +235,11 @@ def __getitem__(machine: Machine, value: ListValue, key: Value) -> Value:
 
 @method(DEQUE)
 def __setitem__(machine: Machine, value: ListValue, key: Value, item: Value) -> Value:
+    """An iterator goes on, as in CPython, and finds the item."""
     changed = list(value.items)
     changed[place_in(machine, value, key)] = item
-    items.replace(machine, value, changed)
+    machine.journal.set(value, "items", changed)
+    machine.write(value)
     return NONE
 
 

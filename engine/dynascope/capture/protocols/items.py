@@ -316,6 +316,8 @@ def replace(machine: Machine, container: MutableValue, items: Any) -> None:
             name = attribute_changes.attribute_name(container, ConstantValue(key))
             attribute_changes.remove(machine, container.owner, name)
         return
+    if isinstance(container, ListValue):
+        machine.journal.set(container, "rearranged", container.rearranged + 1)
     if isinstance(container, DictValue) and container.gone is not None:
         machine.journal.set(container, "gone", container.gone.union(container.items.keys() - items.keys()))
     machine.journal.set(container, "items", items)
