@@ -5,6 +5,7 @@ from dynascope.sizes import (
     blocks_of,
     ceil_divide,
     divided,
+    estimated,
     evaluate,
     hint_of,
     is_multiple,
@@ -49,10 +50,11 @@ def test_answers_hold_for_all_values_and_nothing_is_relied_on(left, right, n, m)
     assert len(scope.log) == 0
 
 
-def test_an_order_does_not_depend_on_the_hint_and_an_estimate_not_on_a_small_one():
+def test_an_order_and_a_nominal_size_do_not_depend_on_the_hint_and_an_estimate_not_on_a_small_one():
     (_, small, _), (_, few, _), (_, large, _) = scope_of(2), scope_of(5), scope_of(9000)
     assert order_of(64 * small) == order_of(64 * large)
-    assert nominal(64 * small) == nominal(64 * few) == 64 * 256 and nominal(64 * large) == 64 * 9000
+    assert nominal(64 * small) == nominal(64 * large) == estimated(64 * small) == estimated(64 * few) == 64 * 256
+    assert estimated(64 * large) == 64 * 9000
     assert sorted([1, 64, small, 3 * small, small * small], key=order_of) == [small * small, 3 * small, small, 64, 1]
 
 

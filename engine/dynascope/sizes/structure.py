@@ -1,17 +1,20 @@
-"""What can be told of numbers from their expressions alone: but for estimates nothing here asks a hint, and nothing is logged.
+"""What can be told of numbers from their expressions alone: but for `estimated` nothing here asks a hint, and nothing is logged.
 
     same(2 * n, n + n)              True
     known("<", n, 1)                False where n is at least 2; None where only the hint would tell
     divided(64 * n + 3, 64)         (n, 3)
-    nominal(64 * n)                 64 times the hint, for cost models; 16384 where that is small
+    nominal(64 * n)                 16384: an estimate for cost models, the same whatever the hint is
+    estimated(64 * n)               64 times the hint, where that is not small
 
-The index algebra asks these, so that what it makes of a graph does not depend on the sizes it was seen with.
+The index algebra and most cost models ask these, so that what they make of a graph does not depend on the sizes it was seen with.
 Every function takes and gives plain ints too, and is fast on them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -21,7 +24,7 @@ from dynascope.sizes.relations import COMPARISONS, normal
 from dynascope.sizes.size import Size, by_bounds, expression_of, relation_of
 
 NOMINAL = 256
-"""What a root counts in an estimate of which nothing better is known: batches are smaller, sequences longer."""
+"""What a root counts in an estimate: batches are smaller, sequences longer."""
 LEAST_TELLING = 16
 """A batch or length that is smaller may be a first try."""
 
@@ -125,8 +128,20 @@ def degree_of(value: Any) -> int:
 
 
 def nominal(value: Any) -> Any:
-    """An estimate, for cost models: of the sizes at hand, but for small ones, which say nothing of those that come, and those that only
-    the run knows."""
+    """An estimate that does not depend on the hint."""
+    return _nominal(value.expression) if value.__class__ is Size else value
+
+
+@lru_cache(maxsize=4096)
+def _nominal(expression: exact.Expression) -> Any:
+    try:
+        return evaluate(expression, _NOMINAL_VALUES)
+    except (ArithmeticError, ValueError):
+        return NOMINAL
+
+
+def estimated(value: Any) -> Any:
+    """An estimate by the sizes at hand, but for small ones, which say nothing of those that come, and those that only the run knows."""
     if value.__class__ is not Size:
         return value
     estimates = value.scope.estimates
@@ -148,6 +163,9 @@ def _estimate(value: Size) -> Any:
 def nominal_product(values: Iterable[Any]) -> Any:
     """The estimate of a product, which is the product of the estimates."""
     return prod(map(nominal, values))
+
+
+_NOMINAL_VALUES: defaultdict[str, int] = defaultdict(lambda: NOMINAL)
 
 
 def leaves(expression: Any) -> tuple[Root | Operation, ...]:

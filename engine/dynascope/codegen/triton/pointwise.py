@@ -13,7 +13,7 @@ from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.index import Extent, Index, Symbol, constant
 from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
-from dynascope.sizes import Size, is_constant, nominal, product, same
+from dynascope.sizes import Size, estimated, is_constant, product, same
 
 _TILE = 64
 _MANY_LOADS = 12
@@ -40,7 +40,7 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
     if side is not None:
         outer, inner = side, rows[-1]
         rest = tuple(symbol for symbol in rows if symbol not in (outer, inner))
-        blocks = [min(_TILE, _power_of_two(nominal(symbol.extent))) for symbol in (outer, inner)]
+        blocks = [min(_TILE, _power_of_two(estimated(symbol.extent))) for symbol in (outer, inner)]
         tiled = (Axis("row", (outer,), blocks[0]), Axis("lane", (inner,), blocks[1]))
         return ((Axis("batch", rest, 1),) if rest else ()) + tiled, 8 if blocks[0] * blocks[1] >= 2048 else 4
     between = _between_elements(facts)
@@ -81,7 +81,7 @@ def _between_elements(facts: GroupFacts) -> Symbol | None:
     if len(rows) < 2:
         return None
     moved: dict[Symbol | None, int] = {None: 0}
-    short = [symbol for symbol in rows[:-1] if nominal(symbol.extent) < _SMALLEST_SIDE]
+    short = [symbol for symbol in rows[:-1] if estimated(symbol.extent) < _SMALLEST_SIDE]
     for buffer, index in dict.fromkeys((o.buffer, o.index) for o in facts.body if isinstance(o, (Load, Store))):
         step = index.coefficient(rows[-1])
         if is_constant(step, 1):
@@ -95,13 +95,13 @@ def _between_elements(facts: GroupFacts) -> Symbol | None:
 def _other_contiguous(facts: GroupFacts) -> Symbol | None:
     """A loop other than the innermost along which some access runs through memory, where the innermost strides."""
     rows = [symbol for symbol in facts.group.rows if not is_constant(symbol.extent, 1)]
-    if len(rows) < 2 or nominal(rows[-1].extent) < _SMALLEST_SIDE:
+    if len(rows) < 2 or estimated(rows[-1].extent) < _SMALLEST_SIDE:
         return None
     inner = rows[-1]
     for index in _indices(facts):
         if not any(is_constant(index.coefficient(inner), step) for step in (-1, 0, 1)):
             for symbol in rows[:-1]:
-                if is_constant(index.coefficient(symbol), 1) and nominal(symbol.extent) >= _SMALLEST_SIDE:
+                if is_constant(index.coefficient(symbol), 1) and estimated(symbol.extent) >= _SMALLEST_SIDE:
                     return symbol
     return None
 

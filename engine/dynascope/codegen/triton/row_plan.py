@@ -26,7 +26,7 @@ from dynascope.loops.index import Extent, Index
 from dynascope.loops.nodes import Load, Reduce, Scan, Store
 from dynascope.schedule.few_rows import MOST_HELD_COLUMNS, runs_along_rows
 from dynascope.schedule.passes import Arrangement
-from dynascope.sizes import Size, blocks_of, hint_of, is_constant, nominal
+from dynascope.sizes import Size, blocks_of, estimated, hint_of, is_constant
 
 Mode = Literal["held", "looped", "split", "gathered", "walked"]
 
@@ -184,8 +184,8 @@ def _along(facts: GroupFacts, sweeps: int, device: DeviceModel, read_again: int)
         block = _long_held_block(facts, read_again)
     if block:
         return _held(facts, device, block)
-    is_few, in_one_piece = nominal(rows) < 2 * device.multiprocessors, _are_in_one_piece(facts)
-    waits = _is_worth_waiting(facts, read_again) if in_one_piece else nominal(rows) < device.multiprocessors
+    is_few, in_one_piece = estimated(rows) < 2 * device.multiprocessors, _are_in_one_piece(facts)
+    waits = _is_worth_waiting(facts, read_again) if in_one_piece else estimated(rows) < device.multiprocessors
     if (waits or (is_few and in_one_piece)) and (gathered := _gathered(facts, sweeps, device)) is not None:
         return gathered
     if is_few or (_stores_along(facts) and not in_one_piece):
@@ -261,7 +261,7 @@ def _held_block(columns: Extent, most: int) -> int:
 def _held(facts: GroupFacts, device: DeviceModel, block: int) -> RowPlan:
     """Rows that one warp has registers for are reduced without a barrier: as many in a program as it takes. Short ones come several to
     a warp, since each program costs something of its own, and so do those of 16 bits that a number alone is made of."""
-    rows, itemsize = nominal(facts.group.row_count), facts.widest_itemsize
+    rows, itemsize = estimated(facts.group.row_count), facts.widest_itemsize
     alone = min(_ALONE_BYTES // itemsize, _MOST_PER_THREAD)
     holds_alone = block > _SHORT_ROW and (itemsize > 2 or _stores_along(facts))
     most = 32 * alone if holds_alone else _SMALL_TILE
@@ -305,7 +305,7 @@ def _split_along(facts: GroupFacts, device: DeviceModel, most_blocks: int) -> Ro
     """Blocks of eight elements a thread: what is computed of each takes registers, and other warps hide the time of its loads. Of several
     operands of more than 16 bits half as many programs have as much on its way."""
     rows, columns = hint_of(facts.group.row_count), facts.group.column_count
-    is_large = nominal(columns) * rows >= 16384 * device.multiprocessors
+    is_large = estimated(columns) * rows >= 16384 * device.multiprocessors
     each = 4 if is_large and facts.widest_itemsize > 2 and _operands_of_elements(facts) > 1 else 8
     wanted = max(1, each * device.multiprocessors // rows)
     return _split(columns, 1, 1024, 4 if is_large else 2, wanted, most_blocks)
@@ -333,7 +333,7 @@ def _may_be_gathered(facts: GroupFacts, sweeps: int, most: int) -> bool:
 
 def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) -> RowPlan:
     """Rows lie next to one another in memory: a tile of some rows, walked down the columns. `streams`: no element is used twice."""
-    columns, rows = facts.group.column_count, nominal(facts.group.row_count)
+    columns, rows = facts.group.column_count, estimated(facts.group.row_count)
     whole = _held_block(columns, MOST_HELD_COLUMNS)
     if whole > _LONG_STEP and streams and rows >= _STREAMED_ROWS * device.multiprocessors:
         step = min(_LONG_STEP, whole // 4)
@@ -359,10 +359,10 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) 
 
 def _split_across(facts: GroupFacts, device: DeviceModel) -> RowPlan | None:
     """Parts of few rows, which the last program to finish brings together. None where there are no four blocks of columns."""
-    columns, most = facts.group.column_count, power_of_two(nominal(facts.group.row_count))
+    columns, most = facts.group.column_count, power_of_two(estimated(facts.group.row_count))
     widest = min(_WIDEST_ACROSS, max(_SPLIT_ACROSS, _LINE_BYTES // facts.widest_itemsize)) if most >= _MANY_ROWS else _SPLIT_ACROSS
     row_block = max(2, min(widest, max(_NARROWEST_ACROSS, most // 2), most))
-    programs, column_block = -(-nominal(facts.group.row_count) // row_block), _SMALL_TILE // row_block
+    programs, column_block = -(-estimated(facts.group.row_count) // row_block), _SMALL_TILE // row_block
     parts = 4 * device.multiprocessors // programs
     if not isinstance(columns, Size):
         parts = min(parts, columns // (2 * column_block))
@@ -374,7 +374,7 @@ def _split_across(facts: GroupFacts, device: DeviceModel) -> RowPlan | None:
 def _narrow_scan(facts: GroupFacts, device: DeviceModel, row_block: int) -> RowPlan:
     """Few rows, which no two programs can share: tiles of as few of them as give every multiprocessor a program, and longer steps. What
     they leave of a sector of memory their neighbours read at about the same time."""
-    while row_block > 1 and -(-nominal(facts.group.row_count) // row_block) < device.multiprocessors:
+    while row_block > 1 and -(-estimated(facts.group.row_count) // row_block) < device.multiprocessors:
         row_block //= 2
     return _looped(facts.group.column_count, row_block, _TILE_ELEMENTS // row_block, _warps_across(_TILE_ELEMENTS))
 
