@@ -61,7 +61,8 @@ class BodyWriter:
         substitution = Substitution(replace_atom)
 
         def index(old: Index) -> Index:
-            if known is not None and old.terms and old.terms == known[0].terms:
+            # As indices: of unequal terms nothing is compared, where sizes would answer by their hints.
+            if known is not None and old.terms and Index(old.terms, known[0].constant) == known[0]:
                 return known[1] + (old.constant - known[0].constant)
             return substitution(old)
 
