@@ -24,7 +24,7 @@ from dynascope.capture.calls.tensor_names import FACTORIES
 from dynascope.capture.metadata import META, on_meta
 from dynascope.capture.operators_called import inside_on_meta
 from dynascope.capture.raising import operator_name
-from dynascope.capture.stated_extents import parts_are_stated
+from dynascope.capture.stated_extents import SPLITS, parts_are_stated
 from dynascope.capture.values import TensorValue
 from dynascope.meta_kernels import autocast, known_results, torch_warnings
 from dynascope.meta_kernels.quiet_torch import without_messages
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
 
 
-SPLITS = ("split", torch.split, torch.Tensor.split)
 MOST_CUTS = 24
 """Relations to try, each in worlds of its own."""
 

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-from dynascope.autograd_functions.awaited_histories import is_made_as_usual
+from dynascope.autograd_functions.awaited_histories import is_made
 from dynascope.meta_kernels import fake_quantization, margin_losses  # noqa: F401 (they register them)
 
 META = torch.device("meta")
@@ -91,7 +91,7 @@ def _counts_writes(tensor: torch.Tensor) -> bool:
 def _has_history(tensor: torch.Tensor) -> bool:
     """Whether autograd can say how it came about. Not for a view made without gradients whose base was written with them. One made as
     usual is not asked, because that would give it its history (`awaits_history`)."""
-    if not tensor._is_view() or is_made_as_usual(tensor):
+    if not tensor._is_view() or is_made(tensor, "DEFAULT"):
         return True
     try:
         _ = tensor.grad_fn

@@ -21,7 +21,8 @@ from torch import fx
 LINEAR = (torch.nn.functional.linear,)
 VIEWS = ("view", "reshape", torch.reshape)
 TRANSPOSED = ("transpose", torch.transpose)
-PARTS = ("split", "chunk", torch.split, torch.Tensor.split, torch.chunk)
+SPLITS = ("split", torch.split, torch.Tensor.split)
+PARTS = (*SPLITS, "chunk", torch.chunk)
 
 
 def parts_are_stated(node: fx.Node) -> bool:

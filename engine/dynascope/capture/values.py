@@ -289,9 +289,9 @@ class ListValue(MutableValue):
         return self.look is not None and self.repeated is None
 
     @property
-    def is_repeated(self) -> bool:
-        """Whether it is still `repeated` and no more."""
-        return self.look is not None and self.repeated is not None and not self.added
+    def product(self) -> tuple[list[Value], SymbolicNumber] | None:
+        """What it is `repeated` of, for as long as it is that and no more."""
+        return None if self.look is None or self.added else self.repeated
 
     @property
     def items(self) -> list[Value]:
@@ -336,9 +336,10 @@ class TupleValue(Value):
         return self.cls
 
 
-def held_in(row: ListValue | TupleValue) -> Sequence[Value]:
+def items_once(row: ListValue | TupleValue) -> Sequence[Value]:
     """What it holds, be it how often it may: nobody looks into what is repeated by a number that varies."""
-    return row.repeated[0] if isinstance(row, ListValue) and row.is_repeated and row.repeated is not None else row.items
+    product = row.product if isinstance(row, ListValue) else None
+    return row.items if product is None else product[0]
 
 
 class DictValue(MutableValue):
@@ -844,7 +845,7 @@ def constant_of(value: Value) -> Any:
     if isinstance(value, TupleValue) and has_own_text(value.cls):
         return NotConstant(value)
     if isinstance(value, (TupleValue, ListValue)):
-        items = [constant_of(item) for item in held_in(value)]  # tensors are repeated, and nothing else
+        items = [constant_of(item) for item in items_once(value)]  # tensors are repeated, and nothing else
         for item in items:
             if type(item) is NotConstant:
                 return item

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dynascope.autograd_functions.awaited_histories import awaits_history
+from dynascope.autograd_functions.awaited_histories import awaits_history, is_made
 from dynascope.dataclass import dataclass
 from dynascope.grad.held import describe_held
 from dynascope.grad.numbers import number_of
@@ -243,13 +243,13 @@ class _Outputs:
         `is_detached`: a view without a history is none of the base."""
         is_view = output._is_view()
         recipes = path(self.recorder.memory, output) or _whole_part(output)
-        if is_view and _is_made(output, "MULTI_OUTPUT_NODE"):
+        if is_view and is_made(output, "MULTI_OUTPUT_NODE"):
             recipes = recipes or ONE_OF_ONE
         else:
             recipes = tuple(replace(recipe, piece_of=None) for recipe in recipes)
         apart = not output.requires_grad and not shares_version(output, shown)
         own_writes = output._version if apart else None
-        unrecorded = self.records and is_view and _is_made(output, "NO_GRAD_MODE")
+        unrecorded = self.records and is_view and is_made(output, "NO_GRAD_MODE")
         if output.requires_grad or (is_view and not is_detached and not apart):
             return ViewOf(base, recipes or ALIAS, "no", unrecorded=unrecorded)
         if is_view:
@@ -299,12 +299,6 @@ class _Outputs:
         sizes, strides, offset = cell.root[:3]
         base = sharing[0][1].as_strided(sizes, strides, offset)
         return self._computed(base, base, OutputOf(position, True)), base
-
-
-def _is_made(view: torch.Tensor, way: str) -> bool:
-    """What autograd remembers of how a view was made: it lets nobody write in place to one of several views that one call made
-    (`MULTI_OUTPUT_NODE`), nor to a view of it, and with gradients not to one that was made without them (`NO_GRAD_MODE`)."""
-    return torch._C._autograd._get_creation_meta(view).name == way
 
 
 def _whole_part(output: torch.Tensor) -> tuple[ViewRecipe, ...]:

@@ -34,8 +34,6 @@ class Scope:
         self.where = where
         self.hints: dict[str, int | float] = {}
         self.roots: dict[str, Root] = {}
-        self.estimates: dict[Any, Any] = {}
-        """By expressions, what cost models take them to be."""
         self.log = RelationLog()
         self.times: dict[str, int] = {}
         """How many sizes of one tensor a root is, at the most."""

@@ -144,14 +144,6 @@ def estimated(value: Any) -> Any:
     """An estimate by the sizes at hand, but for small ones, which say nothing of those that come, and those that only the run knows."""
     if value.__class__ is not Size:
         return value
-    estimates = value.scope.estimates
-    found = estimates.get(value.expression)
-    if found is None:
-        found = estimates[value.expression] = _estimate(value)
-    return found
-
-
-def _estimate(value: Size) -> Any:
     scope = value.scope
     usual = {name: hint if hint >= LEAST_TELLING and name not in scope.late else NOMINAL for name, hint in scope.hints.items()}
     try:

@@ -102,7 +102,7 @@ from dynascope.capture.values import (
     Value,
     WeakReferenceValue,
     constant_of,
-    held_in,
+    items_once,
 )
 from dynascope.guards.source import ConstantSource, MadeSource
 from dynascope.sizes import is_function_of_numbers
@@ -400,7 +400,7 @@ NUMBERS = frozenset({"int", "float", "bool", "complex", "number", "Scalar"})
 def holds_tensor(machine: Machine, value: Value) -> bool:
     value = machine.realize(value)
     if isinstance(value, (ListValue, TupleValue)):
-        return any(holds_tensor(machine, item) for item in held_in(value))
+        return any(holds_tensor(machine, item) for item in items_once(value))
     return isinstance(value, (TensorValue, DistributedValue))
 
 

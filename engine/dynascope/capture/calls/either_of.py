@@ -34,7 +34,7 @@ from dynascope.capture.values import (
     TupleValue,
     Value,
     constant_of,
-    held_in,
+    items_once,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def are_among(values: Iterable[Value]) -> bool:
 def are_in_row(value: Value) -> bool:
     """A row from outside holds none, and is not looked into."""
     is_made = isinstance(value, (ListValue, TupleValue)) and value.source is None
-    return is_made and any(isinstance(item, EitherValue) for item in held_in(value))
+    return is_made and any(isinstance(item, EitherValue) for item in items_once(value))
 
 
 # What is done to both

@@ -52,9 +52,9 @@ def joined(
     if function not in JOINING or len(given) > 2 or len(given) < len(arguments) + len(keywords):
         return None
     tensors, dimension = machine.realize(given[0]), machine.realize(given[1]) if len(given) > 1 else ConstantValue(0)
-    if not isinstance(tensors, ListValue) or not tensors.is_repeated or tensors.repeated is None:
+    if not isinstance(tensors, ListValue) or (product := tensors.product) is None:
         return None
-    items, number = tensors.repeated
+    items, number = product
     if type(constant_of(dimension)) is not int or not number.size >= 1:
         return None
     once = apply(function, [ListValue(list(items)), dimension])

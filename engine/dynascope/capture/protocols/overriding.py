@@ -34,7 +34,7 @@ from dynascope.capture.values import (
     TensorValue,
     TupleValue,
     Value,
-    held_in,
+    items_once,
 )
 from dynascope.dataclass import dataclass
 from dynascope.guards.source import ConstantSource, ModeSource
@@ -85,7 +85,7 @@ def _is_new(value: Value) -> bool:
         return is_special(type(value.object))
     if isinstance(value, ListValue) and value.is_unread:
         return any(is_special(type(item)) for item in value.object) or any(map(_is_new, value.added))
-    return isinstance(value, (ListValue, TupleValue)) and any(map(_is_new, held_in(value)))
+    return isinstance(value, (ListValue, TupleValue)) and any(map(_is_new, items_once(value)))
 
 
 def modes_at_entry(machine: Machine) -> tuple[Value, ...]:
