@@ -2,7 +2,9 @@
 
     PYTHONPATH=engine python bench/memory_bound.py                     all programs on the GPU, into RESULTS.md
     PYTHONPATH=engine python bench/memory_bound.py --device cpu        the same beside eager, on one thread
-    PYTHONPATH=engine python bench/memory_bound.py --symbolic          ours with sizes that vary beside ours with static ones
+    PYTHONPATH=engine python bench/memory_bound.py --symbolic          ours beside ours with static sizes, where all sizes vary
+                                                                       (`dynamic=True`), and where the first of each input was another
+                                                                       one before (batches, lengths)
     PYTHONPATH=engine python bench/memory_bound.py geglu --dearest 8   one, printed, with its kernels that take the most time
 
 On a GPU: what torch's profiler adds up on the device, forward and backward, which does not depend on how fast the host is. First as
@@ -18,6 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,30 +53,34 @@ def main() -> None:
     is_gpu = options.device == "cuda"
     if options.dearest and not is_gpu:
         parser.error("--dearest: kernels are looked at one by one on a GPU alone; `dynascope profile FILE` shows a processor's")
-    sides = ["symbolic", "static", "eager"] if options.symbolic else ["ours", "torch.compile", "eager"] if is_gpu else ["ours", "eager"]
-    first, *others = sides
+    if options.symbolic:
+        sides = ["all vary", "first vary", "static", "eager"]
+        pairs = [("all vary", "static"), ("first vary", "static"), ("first vary", "eager")]
+    else:
+        sides = ["ours", "torch.compile", "eager"] if is_gpu else ["ours", "eager"]
+        pairs = [("ours", other) for other in sides[1:]]
     if is_gpu:
         with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
             pool.map(partial(fill_caches, sides), names, chunksize=1)
     rows: list[list[str]] = []
-    ratios: dict[str, list[float]] = {side: [] for side in others}
+    ratios: dict[tuple[str, str], list[float]] = {pair: [] for pair in pairs}
     for name in names:
         try:
             times, wrong = on_gpu(name, sides, options.dearest) if is_gpu else on_processor(name, sides)
         except Exception as error:  # of torch.compile's too: the row says whose
-            rows.append([name, f"{type(error).__name__}: {' '.join(str(error).split())[:100]}", *[""] * (2 * len(sides) - 2)])
+            rows.append([name, f"{type(error).__name__}: {' '.join(str(error).split())[:100]}", *[""] * (len(sides) - 1 + len(pairs))])
             print(" | ".join(rows[-1]), flush=True)
             continue
-        beside = {side: times[first] / times[side] for side in others}
-        for side, ratio in beside.items() if not wrong else ():
-            ratios[side].append(ratio)
+        beside = {(own, other): times[own] / times[other] for own, other in pairs}
+        for pair, ratio in beside.items() if not wrong else ():
+            ratios[pair].append(ratio)
         rows.append([name + wrong, *(f"{times[side] * 1e6:.0f}" for side in sides), *(f"{ratio:.2f}" for ratio in beside.values())])
         print(" | ".join(rows[-1]), flush=True)
     rows.append(["geomean", *[""] * len(sides), *(geomean(found) if found else "" for found in ratios.values())])
     print(" | ".join(rows[-1]))
     if not options.programs:
         where = torch.cuda.get_device_name().split()[1] if is_gpu else "one thread"
-        columns = ["program", *(f"{side}, us" for side in sides), *(f"{first} / {side}" for side in others)]
+        columns = ["program", *(f"{side}, us" for side in sides), *(f"{own} / {other}" for own, other in pairs)]
         command = "PYTHONPATH=engine python bench/memory_bound.py" + ("" if is_gpu else " --device cpu") + " --symbolic" * options.symbolic
         note = (
             "Kernel time of a call on the device, with gradients where inputs require them."
@@ -96,7 +103,8 @@ def fill_caches(sides: Sequence[str], name: str) -> None:
 
 COMPILED = {
     "ours": dynascope.compile,
-    "symbolic": lambda f: dynascope.compile(f, dynamic=True),
+    "all vary": lambda f: dynascope.compile(f, dynamic=True),
+    "first vary": dynascope.compile,
     "static": lambda f: dynascope.compile(f, dynamic=False),
     "torch.compile": lambda f: torch.compile(f, dynamic=False),
     "eager": lambda f: f,
@@ -109,6 +117,8 @@ def call_of(name: str, side: str, on: Sizes) -> Call:
     torch.manual_seed(0)
     arguments = program.make(on)
     function = COMPILED[side](program.function)
+    if side == "first vary":
+        function(*program.make(replace(on, parts=2 * on.parts)))
     wanted = [each for each in tree_leaves(arguments) if each.requires_grad]
 
     def call() -> list[torch.Tensor]:
@@ -124,9 +134,15 @@ def call_of(name: str, side: str, on: Sizes) -> Call:
     return call
 
 
-def compared(calls: dict[str, Call], own: str) -> str:
+def compared(calls: dict[str, Call]) -> str:
     """What is wrong with our results, in brackets; nothing where they are eager's."""
-    ours, wanted = (calls[side]() for side in (own, "eager"))  # the first: programs that write to their inputs
+    given = {side: call() for side, call in calls.items()}  # the first ones: programs write to their inputs
+    wanted = given.pop("eager")
+    given.pop("torch.compile", None)
+    return next(filter(None, (difference(ours, wanted) for ours in given.values())), "")
+
+
+def difference(ours: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> str:
     for mine, eagers in zip(ours, wanted, strict=True):
         if (mine.dtype, mine.shape, mine.stride()) != (eagers.dtype, eagers.shape, eagers.stride()):
             return " (another layout)"
@@ -140,7 +156,7 @@ def compared(calls: dict[str, Call], own: str) -> str:
 def on_gpu(name: str, sides: Sequence[str], dearest: int) -> tuple[dict[str, float], str]:
     torch._dynamo.reset()
     calls = {side: call_of(name, side, Sizes("cuda")) for side in sides}
-    wrong = compared(calls, sides[0])
+    wrong = compared(calls)
     times = {}
     for side, call in calls.items():
         call(), call()
@@ -155,7 +171,7 @@ def on_gpu(name: str, sides: Sequence[str], dearest: int) -> tuple[dict[str, flo
 def on_processor(name: str, sides: Sequence[str]) -> tuple[dict[str, float], str]:
     torch.set_num_threads(1)
     calls = {side: call_of(name, side, Sizes("cpu", PARTS)) for side in sides}
-    wrong = compared(calls, sides[0])
+    wrong = compared(calls)
     times = {side: [] for side in sides}
     for _ in range(CALLS):
         for side, call in calls.items():

@@ -96,7 +96,8 @@ def kernels_of(function, inputs, hints):
 
 
 def described(kernels):
-    return [(k.text, [str(n) for n in k.grid], k.warps, sorted(k.aligned), [p.kind for p in k.parameters]) for k in kernels]
+    """But for what kernels are told of the numbers at hand, which the launcher sees to."""
+    return [(k.text, [str(n) for n in k.grid], k.warps, [p.kind for p in k.parameters]) for k in kernels]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -108,13 +109,27 @@ def test_no_hint_gets_into_the_text(name):
             assert described(others) == described(kernels), size
 
 
-def test_rows_that_begin_at_whole_vectors_are_relied_on():
-    program = lambda x: x.t().contiguous() + 1  # noqa: E731
-    graph, (kernel,) = kernels_of(program, [tensor(40, "s0")], {"s0": 64})
-    assert "(s0 % 16) == 0" in graph.relations()
-    assert "s0" in kernel.aligned
-    graph, (kernel,) = kernels_of(program, [tensor(40, "s0")], {"s0": 63})
-    assert "s0" not in kernel.aligned and not any("%" in relation for relation in graph.relations())
+def told_multiples(program, inputs, hints):
+    """The numbers that the one kernel takes for multiples of 16. Nothing is relied on for it."""
+    graph, (kernel,) = kernels_of(program, inputs, hints)
+    assert not any("%" in relation for relation in graph.relations())
+    return {p.source for p in kernel.parameters if not p.is_pointer and p.name in kernel.aligned}
+
+
+def test_kernels_are_told_what_begins_and_ends_at_whole_vectors():
+    turned = lambda x: x.t().contiguous() + 1  # noqa: E731
+    assert told_multiples(turned, [tensor(40, "s0")], {"s0": 64}) == {"s0"}
+    assert told_multiples(turned, [tensor(40, "s0")], {"s0": 63}) == set()
+    assert told_multiples(lambda x: x + 1, [tensor("s0", "s1")], {"s0": 48, "s1": 17}) == {"s0"}
+
+
+def test_rows_with_much_to_do_are_held_in_the_next_power_of_two():
+    softmax = lambda x: torch.softmax(x, -1)  # noqa: E731
+    inputs = [tensor("s0", "s1")]
+    for rows, columns, block in ((64, 10, 128), (1 << 17, 10, 16), (1 << 14, 1500, 2048), (64, 1500, 4096)):
+        graph, (kernel,) = kernels_of(softmax, inputs, {"s0": rows, "s1": columns})
+        assert f"tl.arange(0, {block})" in kernel.text
+        assert f"s1 <= {block}" in graph.relations()
 
 
 def test_positions_beyond_int32_are_another_kernel():

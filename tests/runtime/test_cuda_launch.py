@@ -6,6 +6,7 @@ import functools
 
 import pytest
 import torch
+from dynascope.codegen.triton.kernel import Parameter, TritonKernel
 from dynascope.native import toolchain
 from dynascope.native.toolchain import find_compiler
 from dynascope.runtime import cuda_launch, launching
@@ -69,6 +70,28 @@ def test_a_wrong_sample_is_refused(extension):
 def test_misaligned_pointers_go_to_the_other_plan(extension):
     x = torch.zeros(100)
     assert plan(extension, "pq")(x[1:], x) == "misaligned"
+
+
+def test_sizes_that_are_no_multiples_go_to_another_plan(extension):
+    assert plan(extension, "m")(17) == plan(extension, "mi")(-8, 16) == "misaligned"
+    with pytest.raises(RuntimeError, match="driver"):  # on its way to the GPU
+        plan(extension, "mi")(32, 17)
+
+
+def test_each_set_of_odd_sizes_has_a_plan_that_keeps_the_rest(monkeypatch):
+    parameters = [Parameter("x", "*fp32", "x"), Parameter("n", "i32", "rows"), Parameter("m", "i32", "columns"), Parameter("k", "i32", "k")]
+    kernel = TritonKernel("k", "", tuple(parameters), (1, 1, 1), 1, aligned=frozenset(("x", "n", "m")))
+    planned = []
+
+    def make(plans, kernels, misaligned):
+        planned.append(sorted(kernels[0].aligned))
+        return lambda *arguments: misaligned(*arguments) if plans.odd_among(arguments) else None
+
+    monkeypatch.setattr(cuda_launch._Plans, "_plan", make)
+    launch = cuda_launch._Plans(None, (kernel,), ("x", "k", "rows", "columns"), torch.device("cuda", 0)).build()
+    for rows, columns in ((16, 32), (17, 32), (33, 48), (17, 31), (16, 16)):
+        launch("x", 5, rows, columns)
+    assert planned == [["m", "n", "x"], ["m", "x"], ["x"]]
 
 
 def test_arguments_are_counted_and_typed(extension):

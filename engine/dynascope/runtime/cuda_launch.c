@@ -234,7 +234,8 @@ typedef struct {
     vectorcallfunc call;
     int device, slot_count, launch_count, allocated, workspace_count;
     Context context;
-    char *kinds; /* of slots: 'p' an aligned pointer, 'q' any pointer, 'i' an int64, 'd' a double, 'w' the workspace */
+    /* Of slots: 'p' an aligned pointer, 'q' any pointer, 'm' an int64 that is a multiple of 16, 'i' any, 'd' a double, 'w' the workspace */
+    char *kinds;
     int *parameters;
     Launch *launches;
     PyObject *device_number, *stream_of, *workspace_of, *misaligned;
@@ -265,7 +266,7 @@ static int find_workspace(LaunchPlan *plan, Stream stream, uint64_t *pointer)
     return 0;
 }
 
-/* Fills `values` from the arguments. 0, or -1 with an error set, or 1 where a pointer lacks the expected alignment. */
+/* Fills `values` from the arguments. 0, or -1 with an error set, or 1 where a pointer or a number is not as the kernels expect. */
 static int read_arguments(LaunchPlan *plan, PyObject *const *arguments, Py_ssize_t count, Stream stream, uint64_t *values)
 {
     Py_ssize_t next = 0;
@@ -286,9 +287,10 @@ static int read_arguments(LaunchPlan *plan, PyObject *const *arguments, Py_ssize
         if (kind == 'p' || kind == 'q') {
             wrong = pointer_of(argument, &values[slot]);
             misaligned |= kind == 'p' && (values[slot] & 15);
-        } else if (kind == 'i') {
+        } else if (kind == 'i' || kind == 'm') {
             int64_t number = PyLong_AsLongLong(argument);
             wrong = number == -1 && PyErr_Occurred();
+            misaligned |= kind == 'm' && (number & 15);
             memcpy(&values[slot], &number, 8);
         } else {
             double number = PyFloat_AsDouble(argument);
@@ -447,7 +449,7 @@ static int prepare(LaunchPlan *plan, const char *kinds, PyObject *launches)
     Device handle;
     int parameter_count = 0;
     plan->slot_count = (int)strlen(kinds);
-    if (plan->slot_count > MOST_PARAMETERS || strspn(kinds, "pqidw") != (size_t)plan->slot_count) {
+    if (plan->slot_count > MOST_PARAMETERS || strspn(kinds, "pqmidw") != (size_t)plan->slot_count) {
         PyErr_SetString(PyExc_ValueError, "the slots of a launch plan are at most 512 of p, q, i, d, w");
         return -1;
     }

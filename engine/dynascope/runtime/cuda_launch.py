@@ -4,7 +4,8 @@
     launch(x, y, out)             # every kernel, in order, in the device's current stream
 
 `slots` names the arguments of the call in order; kernels find theirs by `Parameter.source`. A call whose pointers are
-not aligned as the kernels expect goes to a second plan, built then, that expects nothing.
+not aligned as the kernels expect goes to a second plan, built then, that expects nothing; one with sizes that are no multiples
+of 16 where kernels were built for multiples, to one that expects none of those sizes.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import math
 import struct
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from dynascope.codegen.triton.kernel import TritonKernel
+from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
 from dynascope.dataclass import dataclass
 from dynascope.loops.numbers import number_name
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
@@ -118,7 +120,7 @@ def torch_library() -> Path:
 
 @dataclass(frozen=True)
 class _Plans:
-    """The launch plan of some kernels, and the one for arguments that lie at odd addresses, when it is needed."""
+    """The launch plan of some kernels, and those for arguments at odd addresses and for odd sizes, when they are needed."""
 
     launcher: ModuleType
     kernels: tuple[TritonKernel, ...]
@@ -131,6 +133,15 @@ class _Plans:
 
     def build_unaligned(self) -> Launcher:
         return self._plan(tuple(kernel.without_alignment() for kernel in self.kernels), _never_misaligned)
+
+    def build_for_odd(self, sources: frozenset[str]) -> Launcher:
+        """The plan where these numbers may be any."""
+        return replace(self, kernels=tuple(kernel.without_multiples(sources) for kernel in self.kernels)).build()
+
+    def odd_among(self, arguments: Sequence[Any]) -> frozenset[str]:
+        """The numbers that kernels take for multiples of 16, and that are none."""
+        told = {p.source for kernel in self.kernels for p in kernel.parameters if p.name in kernel.aligned and not p.is_pointer}
+        return frozenset(name for name, value in zip(self.slots, arguments, strict=True) if name in told and value % ALIGNMENT)
 
     def _plan(self, kernels: tuple[TritonKernel, ...], misaligned: Callable[..., None]) -> Launcher:
         cubins = compile_kernels(kernels, target_of(self.device), self.folder)
@@ -150,16 +161,19 @@ class _Plans:
 
 
 class _Misaligned:
-    """Called in place of a plan that cannot run with these pointers."""
+    """Called in place of a plan that cannot run with these arguments."""
 
     def __init__(self, plans: _Plans):
         self._plans = plans
-        self._plan: Launcher | None = None
+        self._built: dict[frozenset[str], Launcher] = {}
+        """By the numbers that are odd; of none it is the pointers that are."""
 
     def __call__(self, *arguments: Any) -> None:
-        if self._plan is None:
-            self._plan = self._plans.build_unaligned()
-        self._plan(*arguments)
+        odd = self._plans.odd_among(arguments)
+        plan = self._built.get(odd)
+        if plan is None:
+            plan = self._built[odd] = self._plans.build_for_odd(odd) if odd else self._plans.build_unaligned()
+        plan(*arguments)
 
 
 def _never_misaligned(*arguments: Any) -> None:
@@ -179,10 +193,10 @@ def _slot_table(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> tuple[
         for parameter in kernel.parameters:
             if parameter.source is None:
                 kinds[_WORKSPACE] = "w"
-            elif not parameter.is_pointer:
-                kinds[parameter.source] = _SLOT_KINDS[parameter.kind]
             elif parameter.name in kernel.aligned:
-                kinds[parameter.source] = "p"
+                kinds[parameter.source] = "p" if parameter.is_pointer else "m"
+            elif not parameter.is_pointer and kinds[parameter.source] != "m":
+                kinds[parameter.source] = _SLOT_KINDS[parameter.kind]
     return {name: position for position, name in enumerate(kinds)}, "".join(kinds.values())
 
 

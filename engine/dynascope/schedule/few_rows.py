@@ -25,7 +25,7 @@ from dynascope.schedule.groups import Border, Fused, FusionGroup, NotFused, Step
 from dynascope.schedule.nests import indices_of, shaped
 from dynascope.schedule.passes import arrange
 from dynascope.schedule.reasons import FewRows
-from dynascope.sizes import is_constant, nominal
+from dynascope.sizes import estimated, is_constant, nominal
 
 MOST_ROWS = 4096
 MOST_HELD_COLUMNS = 1024
@@ -71,7 +71,7 @@ def _steps_by_one(load: Load, symbols: Sequence[Symbol]) -> bool:
 def _has_few_rows(group: FusionGroup, buffers: Mapping[str, Buffer]) -> bool:
     if group.device.type != "cuda" or not group.columns or not group.rows or group.bases:
         return False
-    if nominal(group.row_count) > MOST_ROWS or nominal(group.column_count) <= MOST_HELD_COLUMNS:
+    if estimated(group.row_count) > MOST_ROWS or estimated(group.column_count) <= MOST_HELD_COLUMNS:
         return False
     is_plain = not checks(group.body) and not any(
         isinstance(op, Scan) or getattr(op, "mode", "set") != "set" for op in group.body

@@ -21,7 +21,7 @@ from typing import Any
 from dynascope.sizes import expression as exact
 from dynascope.sizes.expression import Operation, Polynomial, Root, evaluate
 from dynascope.sizes.relations import COMPARISONS, normal
-from dynascope.sizes.size import Size, by_bounds, expression_of, relation_of
+from dynascope.sizes.size import Size, by_bounds, expression_of, relation_of, roots_of
 
 NOMINAL = 256
 """What a root counts in an estimate: batches are smaller, sequences longer."""
@@ -150,6 +150,11 @@ def estimated(value: Any) -> Any:
         return evaluate(value.expression, usual)
     except (ArithmeticError, ValueError):
         return NOMINAL
+
+
+def is_at_hand(value: Any) -> bool:
+    """Whether it has been seen: no part of it is known only when it runs."""
+    return value.__class__ is not Size or all(root.name not in value.scope.late for root in roots_of([value]))
 
 
 def nominal_product(values: Iterable[Any]) -> Any:

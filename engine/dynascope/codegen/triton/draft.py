@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dynascope.codegen.triton.body import BodyPrinter, Names
 from dynascope.codegen.triton.dtypes import SIGNATURE, SIXTEEN_BIT_FLOATS
@@ -20,7 +20,7 @@ from dynascope.loops.printing import size_list
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
 from dynascope.schedule.passes import index_of
-from dynascope.sizes import Root, Size, is_constant, known, leaves, product
+from dynascope.sizes import Size, is_at_hand, is_constant, known, leaves, product
 
 _IMPORTS = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
 
@@ -238,26 +238,20 @@ def _size(count: Extent) -> str:
 
 
 def _multiples(facts: GroupFacts) -> frozenset[str]:
-    """The roots by which memory is strided and which are multiples of 16 now: rows then begin where whole vectors do. That
-    they are is relied on. Of others nothing is: the kernel is right for all."""
-    found = set()
-    for name, leaf in facts.group.numbers:
-        if isinstance(leaf, Root) and leaf.kind is int and any(_strides_by(o, leaf) for o in facts.body):
-            size = next(c for o in facts.body for c in _coefficients(o) if leaf in leaves(c.expression))
-            root = size.scope.root(leaf.name, size.scope.hints[leaf.name], *leaf.bounds)
-            if root.hint % ALIGNMENT == 0 and root % ALIGNMENT == 0:
-                found.add(name)
-    return frozenset(found)
+    """The numbers by which memory is strided or where masks end, and which are multiples of 16 now: whole vectors are then read and
+    written. Nothing is relied on: the launcher sees at each call whether they are."""
+    names = {leaf: name for name, leaf in facts.group.numbers}
+    extents = (symbol.extent for symbol in (*facts.group.rows, *facts.group.columns))
+    sizes = [each for each in (*extents, *_coefficients(facts.body)) if isinstance(each, Size)]
+    found = {leaf: size.scope for size in sizes for leaf in leaves(size.expression)}
+    numbers = {names[leaf]: scope.size(leaf) for leaf, scope in found.items() if leaf.kind is int}
+    return frozenset(name for name, number in numbers.items() if is_at_hand(number) and number.hint % ALIGNMENT == 0)
 
 
-def _strides_by(operation: Operation, leaf: Root) -> bool:
-    return any(leaf in leaves(coefficient.expression) for coefficient in _coefficients(operation))
-
-
-def _coefficients(operation: Operation) -> list[Size]:
-    if not isinstance(operation, (Load, Store)):
-        return []
-    return [c for _, c in operation.index.terms if isinstance(c, Size)]
+def _coefficients(body: Body) -> Iterator[Extent]:
+    for operation in body:
+        if isinstance(operation, (Load, Store)):
+            yield from (factor for _, factor in operation.index.terms)
 
 
 def _work(facts: GroupFacts) -> Extent:

@@ -11,7 +11,7 @@ from dynascope.report.facts import KernelFact, LineLink, Phase
 from dynascope.sizes import Expression, hint_of
 
 ALIGNMENT = 16
-"""Bytes. Pointers so aligned are read 16 bytes at a time; torch's allocator aligns to 512, views may not be."""
+"""Bytes. Pointers so aligned are read 16 bytes at a time; torch's allocator aligns to 512, views may not be. Of sizes, elements."""
 
 MOST_TICKETS = 8192
 TICKET_BYTES = 4 * MOST_TICKETS
@@ -59,6 +59,10 @@ class TritonKernel:
     def without_alignment(self) -> TritonKernel:
         """The same kernel for pointers that lie anywhere."""
         return replace(self, aligned=frozenset())
+
+    def without_multiples(self, sources: frozenset[str]) -> TritonKernel:
+        """The same kernel where these numbers may be any."""
+        return replace(self, aligned=self.aligned - {p.name for p in self.parameters if p.source in sources})
 
 
 def kernel_fact(kernel: TritonKernel, identifier: str, graph: str, phase: Phase, path: str | None = None) -> KernelFact:
