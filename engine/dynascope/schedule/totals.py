@@ -32,7 +32,7 @@ from dynascope.loops.nodes import (
     Result,
 )
 from dynascope.schedule.inline_plan import iterations
-from dynascope.sizes import Size, is_constant, nominal, nominal_product, product
+from dynascope.sizes import Size, estimated, is_constant, nominal, nominal_product, product, same
 
 FEWEST_ELEMENTS = 1 << 17
 FEWEST_IN_A_PART = 1 << 11
@@ -89,7 +89,9 @@ def _loops_over_rows(node: LoopNode, rows: dict[str, frozenset[Rows]]) -> tuple[
     found = frozenset().union(*(rows.get(op.buffer, ()) for op in node.body if isinstance(op, Load)))
     sizes = tuple(loop.size for loop in node.loops if not is_constant(loop.size, 1))
     for outer, inner in found:
-        if sizes != (*outer, *inner) or any(isinstance(size, Size) for size in sizes) or product(outer) < FEWEST_ROWS:
+        if not same(sizes, (*outer, *inner)) or estimated(product(outer)) < FEWEST_ROWS:
+            continue
+        if node.device.type == "cpu" and any(isinstance(size, Size) for size in sizes):
             continue
         left = len(outer)
         loops = []

@@ -18,8 +18,9 @@ import math
 import torch
 
 from dynascope.loops.index import Extent
-from dynascope.loops.nodes import Body, Compute, Constant, Reduce, Store
+from dynascope.loops.nodes import Body, Compute, Constant, IndexValue, Reduce, Store
 from dynascope.schedule.passes import Arrangement
+from dynascope.sizes import is_constant, same
 
 
 def online_sums(body: Body, arrangement: Arrangement, columns: Extent) -> dict[int, int]:
@@ -111,8 +112,17 @@ def _maximum_in(body: Body, shift: int) -> int:
 def _total_of(body: Body, mean: int, columns: Extent) -> int | None:
     """What is divided by the number of columns."""
     match body[mean]:
-        case Compute(name="divide", arguments=(total, count)):
-            divisor = body[count]
-            if isinstance(divisor, Constant) and isinstance(columns, int) and divisor.value == columns:
-                return total
+        case Compute(name="divide", arguments=(total, count)) if _is_number(body, count, columns):
+            return total
     return None
+
+
+def _is_number(body: Body, value: int, number: Extent) -> bool:
+    """Whether it is this number, as a constant or, where sizes vary, computed of them."""
+    match body[value]:
+        case Constant(value=constant):
+            return is_constant(number, constant)
+        case Compute(name="cast", arguments=(size,)):
+            index = body[size].index if isinstance(body[size], IndexValue) else None
+            return index is not None and not index.terms and same(index.constant, number)
+    return False

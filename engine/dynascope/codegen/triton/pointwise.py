@@ -21,6 +21,10 @@ _MANY_LOADS = 12
 _OF_MANY_LOADS = 2
 _SMALLEST_SIDE = 8
 """A shorter side than this is not worth a tile."""
+_BLOCKS_ALONG, _LITTLE_OUTSIDE, _MOST_OUTSIDE = (1024, 512, 256, 128), 1.07, 1.3
+"""Of a loop that others would be divided by: blocks of which the largest is taken that goes little further past the end than others, and
+how far any may."""
+_OF_A_THREAD = 8
 
 
 def emit_pointwise(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
@@ -47,7 +51,23 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
     if between is not None:
         rows = (*(symbol for symbol in rows if symbol != between), between)
     block, warps = _flat_block(facts, device, strides=between is None and _strides(facts))
-    return (Axis("lane", rows, block),), warps
+    return _without_divisions(rows, block) or ((Axis("lane", rows, block),), warps)
+
+
+def _without_divisions(rows: tuple[Symbol, ...], most: int) -> tuple[tuple[Axis, ...], int] | None:
+    """Axes and warps where flat positions would be divided by a number that varies, which takes a GPU some twenty instructions an element:
+    the last such loop, with those inside, is an axis of its own, and a program has one place along the others. None where too much of its
+    blocks would lie past its end. (Of tiles of several such places Triton does not see in which direction memory runs.)"""
+    last = max((at for at, symbol in enumerate(rows) if isinstance(symbol.extent, Size)), default=0)
+    outer, inner = rows[:last], rows[last:]
+    if all(is_constant(symbol.extent, 1) for symbol in outer):
+        return None
+    count = estimated(product(symbol.extent for symbol in inner))
+    visited = {block: -(-count // block) * block for block in _BLOCKS_ALONG if block <= most}
+    block = next((block for block in visited if visited[block] <= _LITTLE_OUTSIDE * min(visited.values())), 0)
+    if not block or visited[block] > _MOST_OUTSIDE * count:
+        return None
+    return (Axis("row", outer, 1), Axis("lane", inner, block)), max(1, block // (32 * _OF_A_THREAD))
 
 
 def _flat_block(facts: GroupFacts, device: DeviceModel, strides: bool) -> tuple[int, int]:
@@ -62,7 +82,7 @@ def _flat_block(facts: GroupFacts, device: DeviceModel, strides: bool) -> tuple[
         return 32 * warps * _OF_MANY_LOADS, warps
     if block >= 512 and strides:
         return 512, 8
-    per_thread = 16 if facts.is_heavy and block == 1024 else 8
+    per_thread = 16 if facts.is_heavy and block == 1024 else _OF_A_THREAD
     return block, max(1, block // (32 * per_thread))
 
 

@@ -227,9 +227,9 @@ def _long_held_block(facts: GroupFacts, read_again: int) -> int:
 
 
 def _is_in_whole_sectors(facts: GroupFacts) -> bool:
-    """Whether all rows begin at multiples of 16 elements and are as long."""
+    """Whether all rows begin at multiples of 16 elements and are as long, those at hand where sizes vary."""
     steps = [o.index.coefficient(symbol) for o in facts.swept for symbol in facts.group.rows]
-    return all(isinstance(n, int) and n % 16 == 0 for n in (facts.group.column_count, *steps))
+    return all(is_at_hand(n) and hint_of(n) % 16 == 0 for n in (facts.group.column_count, *steps))
 
 
 def _bytes_read_again(facts: GroupFacts, arrangement: Arrangement, online: Mapping[int, int]) -> int:
@@ -317,22 +317,34 @@ def _split_along(facts: GroupFacts, device: DeviceModel, most_blocks: int) -> Ro
 
 def _gathered(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
     """Where several passes go through rows that no program holds: each element is read once, or near where it was read before. None
-    for others, and where sizes vary."""
-    columns, most = facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
-    if not _may_be_gathered(facts, sweeps, most):
+    for others."""
+    columns, most = hint_of(facts.group.column_count), device.multiprocessors // _GATHERED_SHARE
+    if not (most_row_blocks := _most_gathered(facts, sweeps, 1, most)):
         return None
     fitting = [block for block in _GATHERED_BLOCKS if block * most >= columns]
     filled = [block for block in fitting if columns % block == 0 or columns % block > block // 2 or columns > 8 * block]
     block = (filled or fitting or _GATHERED_BLOCKS)[0]
     per_thread = _GATHERED_PER_THREAD if _are_in_one_piece(facts) and _operands_of_elements(facts) == 1 else _GATHERED_OF_SEVERAL
-    return _divided("gathered", columns, 1, block, block // (32 * per_thread), most, facts.group.row_count)
+    return _gathered_from(facts, 1, block, block // (32 * per_thread), most, most_row_blocks)
 
 
-def _may_be_gathered(facts: GroupFacts, sweeps: int, most: int) -> bool:
-    rows, columns = facts.group.row_count, facts.group.column_count
-    if isinstance(rows, Size) or isinstance(columns, Size) or any(isinstance(o, Scan) for o in facts.body):
-        return False
-    return sweeps > 1 and most > 1 and rows < MOST_TICKETS
+def _gathered_from(facts: GroupFacts, row_block: int, column_block: int, warps: int, most: int, most_row_blocks: int) -> RowPlan:
+    """Of columns that vary parts are held where these at hand could be: then it is relied on that twice as many parts are enough."""
+    columns = facts.group.column_count
+    if not isinstance(columns, Size):
+        return _divided("gathered", columns, row_block, column_block, warps, most, most_row_blocks)
+    parts = min(most, power_of_two(-(-hint_of(columns) // column_block)))
+    if hint_of(columns) <= parts * column_block and columns <= parts * column_block:
+        return RowPlan("gathered", row_block, column_block, warps, 1, parts, most_row_blocks)
+    return RowPlan("gathered", row_block, column_block, warps, blocks_of(columns, column_block * most), most, most_row_blocks)
+
+
+def _most_gathered(facts: GroupFacts, sweeps: int, row_block: int, most: int) -> int:
+    """Room for so many blocks of rows, of which programs wait for one another; 0 where they do not."""
+    if sweeps <= 1 or most <= 1 or not is_at_hand(facts.group.column_count) or any(isinstance(o, Scan) for o in facts.body):
+        return 0
+    blocks = _most_blocks(facts.group.row_count, row_block)
+    return blocks if blocks < MOST_TICKETS else 0
 
 
 def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) -> RowPlan:
@@ -385,17 +397,15 @@ def _narrow_scan(facts: GroupFacts, device: DeviceModel, row_block: int) -> RowP
 
 def _gathered_across(facts: GroupFacts, sweeps: int, device: DeviceModel) -> RowPlan | None:
     """As `_gathered`, for tiles of as many rows as leave every multiprocessor a program."""
-    rows, columns, most = facts.group.row_count, facts.group.column_count, device.multiprocessors // _GATHERED_SHARE
-    if not _may_be_gathered(facts, sweeps, most):
-        return None
+    rows, most = estimated(facts.group.row_count), device.multiprocessors // _GATHERED_SHARE
     row_block = min(_WIDEST_ACROSS, power_of_two(rows))
     while row_block > _NARROWEST_ACROSS and -(-rows // row_block) * most < device.multiprocessors:
         row_block //= 2
     column_block = _TILE_ELEMENTS // row_block
-    parts = min(most, columns // (2 * column_block))
-    if parts <= 1:
+    parts = min(most, hint_of(facts.group.column_count) // (2 * column_block))
+    if parts <= 1 or not (most_row_blocks := _most_gathered(facts, sweeps, row_block, most)):
         return None
-    return _divided("gathered", columns, row_block, column_block, _warps_across(_TILE_ELEMENTS), parts, -(-rows // row_block))
+    return _gathered_from(facts, row_block, column_block, _warps_across(_TILE_ELEMENTS), parts, most_row_blocks)
 
 
 def _warps_across(elements: int) -> int:

@@ -127,11 +127,11 @@ class _RowKernel:
         parts, programs = self.plan.parts, self.row.blocks * self.plan.parts
         is_held = is_constant(self.plan.steps, 1)
         self.writer.write("tickets = workspace.to(tl.pointer_type(tl.int32))")
-        self.writer.write(f"number = {self._use(f'turn(tickets, {programs})')}")
+        self.writer.write(f"number = {self._use(f'turn(tickets, {self.tile.text(programs)})')}")
         self._place_rows(f"number // {parts}")
         self.writer.write(f"part = {self._number(f'number % {parts}')}")
         self.writer.write("met = tickets + 1 + program")
-        self.writer.write(f"first = part * {self.plan.steps * self.plan.column_block}")
+        self.writer.write(f"first = part * {self.tile.factor(self.plan.steps * self.plan.column_block)}")
         if is_held:
             self.writer.write_all(place_axis(self.tile, self.column, "first"))
         meetings = 0

@@ -23,6 +23,7 @@ from dynascope.sizes import (
     Size,
     blocks_of,
     is_constant,
+    is_multiple,
     is_printed,
     known,
     product,
@@ -54,9 +55,10 @@ class Axis:
 
     @property
     def is_masked(self) -> bool:
-        """Whether some position may lie past the end. Of a count that varies, only single positions never do."""
+        """Whether some position may lie past the end."""
         if isinstance(self.count, Size):
-            return self.block > 1 or not (is_constant(self.visited, 0) or same(self.visited, self.count))
+            visits_no_more = is_constant(self.visited, 0) or same(self.visited * self.block, self.count)
+            return not (visits_no_more and is_multiple(self.count, self.block))
         return max(self.visited, self.blocks) * self.block != self.count
 
     @property
