@@ -342,7 +342,7 @@ def test_what_lies_between_two_elements_is_read_with_them(factor, beside, is_ins
     assert (innermost is not None and int(innermost[2]) == factor) == is_inside
 
 
-@pytest.mark.parametrize(("columns", "rows", "warps", "step"), [(1000, 512, 8, 64), (128, 512, 4, 32), (1000, 8, 16, 0)])
+@pytest.mark.parametrize(("columns", "rows", "warps", "step"), [(1000, 512, 1, 8), (128, 512, 1, 8), (1000, 8, 8, 0)])
 def test_rows_side_by_side_whose_elements_are_read_once_are_walked_down(columns, rows, warps, step):
     """Not few of them: a program holds these."""
     kernel = kernel_of(lambda x: x.sum(1), (64, columns, rows))

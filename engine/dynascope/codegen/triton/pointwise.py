@@ -21,9 +21,9 @@ _MANY_LOADS = 12
 _OF_MANY_LOADS = 2
 _SMALLEST_SIDE = 8
 """A shorter side than this is not worth a tile."""
-_BLOCKS_ALONG, _LITTLE_OUTSIDE, _MOST_OUTSIDE = (1024, 512, 256, 128), 1.07, 1.3
+_BLOCKS_ALONG, _LITTLE_OUTSIDE, _MOST_OUTSIDE = (1024, 512), 1.07, 1.3
 """Of a loop that others would be divided by: blocks of which the largest is taken that goes little further past the end than others, and
-how far any may."""
+how far any may. Of smaller ones there would be more programs than divisions cost."""
 _OF_A_THREAD = 8
 
 

@@ -70,9 +70,13 @@ _WALKED_PER_THREAD = 16
 _LONG_STEP = 64
 """Columns that a tile of rows walks down in a step: few steps in which programs that share no rows bring a maximum together."""
 
-_STREAMED_ROWS = 64
+_STREAMED_ROWS, _STREAMED_STEP, _FEWEST_STREAMED = 64, 8, 32
 """Rows side by side that a program walks down where their columns are read once: it needs no registers for all of them, and whole lines
-of memory are on their way."""
+of memory are on their way. Columns of a step, and so many at least (a maximum of 21 to 512 took 0.4 to 0.9 of what other steps take)."""
+
+_HELD_TILES, _HELD_PER_THREAD = ((32, 2048), (128, 4096), (MOST_HELD_COLUMNS, 8192)), 32
+"""Elements of a tile of rows side by side that is held, by how long they are, and of a thread: softmax of 64 and 128 channels took 1.5
+times as long in tiles of 8192 by threads of 16 (H200)."""
 
 _NARROWEST_ACROSS, _SPLIT_ACROSS, _WIDEST_ACROSS = 16, 32, 64
 """Rows side by side of which several programs take parts: whole sectors of memory at least, no more than leave them registers, and of
@@ -351,14 +355,10 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) 
     """Rows lie next to one another in memory: a tile of some rows, walked down the columns. `streams`: no element is used twice."""
     columns, rows = facts.group.column_count, estimated(facts.group.row_count)
     whole = _held_block(facts, MOST_HELD_COLUMNS)
-    if whole > _LONG_STEP and streams and rows >= _STREAMED_ROWS * device.multiprocessors:
-        step = min(_LONG_STEP, whole // 4)
-        return _looped(columns, _STREAMED_ROWS, step, _warps_across(_STREAMED_ROWS * step))
+    if whole >= _FEWEST_STREAMED and streams and rows >= _STREAMED_ROWS * device.multiprocessors:
+        return _looped(columns, _STREAMED_ROWS, _STREAMED_STEP, _warps_across(_STREAMED_ROWS * _STREAMED_STEP))
     if whole:
-        row_block = max(2, min(_TILE_ELEMENTS * 2 // whole, power_of_two(rows), 256))
-        while row_block > 8 and rows < 2 * row_block * device.multiprocessors:
-            row_block //= 2
-        return RowPlan("held", row_block, whole, _between(1, row_block * whole // (32 * 16), 16))
+        return _held_across(facts, device, whole)
     row_block = max(2, min(256 // facts.widest_itemsize, power_of_two(rows)))
     programs = -(-rows // row_block)
     if sweeps <= 1 and (split := _split_across(facts, device)) is not None:
@@ -371,6 +371,16 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) 
     if scans and row_block >= _SCANNED_ROWS:
         return _looped(columns, _SCANNED_ROWS, _SCANNED_COLUMNS, _SCANNED_WARPS)
     return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
+
+
+def _held_across(facts: GroupFacts, device: DeviceModel, whole: int) -> RowPlan:
+    """Threads with many elements each, so that few of them share a row, and tiles of lines of memory."""
+    rows, tile = estimated(facts.group.row_count), next(tile for most, tile in _HELD_TILES if whole <= most)
+    row_block = max(2, min(tile // whole, power_of_two(rows), 256))
+    while row_block > 8 and rows < 2 * row_block * device.multiprocessors:
+        row_block //= 2
+    per_thread = _HELD_PER_THREAD if whole <= _LONG_STEP or _operands_of_elements(facts) == 1 else _HELD_PER_THREAD // 2
+    return RowPlan("held", row_block, whole, _between(1, row_block * whole // (32 * per_thread), 16))
 
 
 def _split_across(facts: GroupFacts, device: DeviceModel) -> RowPlan | None:
