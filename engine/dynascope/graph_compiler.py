@@ -340,7 +340,7 @@ def _compile_parts(
     roots = {node.meta["size"].expression: node for node in nodes if "size" in node.meta and not is_computed_number(node)}
     scope = next((node.meta["size"].scope for node in roots.values()), None) or Scope()
     origins = Origins(given_to(nodes))
-    is_together = shown is None and not scope.roots and _may_run_together(parts, options)
+    is_together = shown is None and not scope.late and _may_run_together(parts, options)
     for part in parts:
         own = pieces_of_nothing_else(part, graph) if is_together else frozenset()
         is_known = build_part(part, graph, roots, own)

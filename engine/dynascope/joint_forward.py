@@ -17,10 +17,16 @@ import torch
 from torch import fx
 
 from dynascope.dataclass import dataclass
+from dynascope.grad.layout_builder import LayoutBuilder
 from dynascope.grad.pair import Computed, GradPair, InputItself, Output, ViewOf
+from dynascope.grad.reasons import DifferentiationRefused
 from dynascope.grad.second_derivative import draws_numbers
+from dynascope.grad.tape import Tape, Value, layout_of, replace, sizes_in
+from dynascope.grad.views import ViewRecipe
 from dynascope.graph_parts import Part, results_of
 from dynascope.meta_kernels.graph_modules import UnwrittenGraphModule
+from dynascope.sizes import Size, hint_of
+from dynascope.sizes.size import expression_of
 
 aten = torch.ops.aten
 
@@ -70,7 +76,7 @@ class HandedOut:
 def joint_forward(graph: fx.GraphModule, parts: Sequence[Part], pairs: Sequence[GradPair]) -> JointForward | None:
     """None where a part writes to what it is given, draws numbers (a second derivative draws them again, from where its node began), or is
     given what no operator makes of another part's values."""
-    if any(pair.mutations or pair.counted or pair.roots or draws_numbers(pair) for pair in pairs):
+    if any(pair.mutations or pair.counted or draws_numbers(pair) for pair in pairs):
         return None
     made = _Joining()
     given = {node for part in parts for node in part.inputs if node.op == "placeholder"}
@@ -99,12 +105,8 @@ class _Joining:
 
     def fits(self, node: fx.Node, placeholder: fx.Node) -> bool:
         """Whether there is a value that lies as the part takes it to lie."""
-        if node not in self.known:
-            return False
-        value, expected = (each.meta.get("val") for each in (self.known[node], placeholder))
-        if not isinstance(value, torch.Tensor) or not isinstance(expected, torch.Tensor):
-            return False
-        return (value.shape, value.stride(), value.dtype) == (expected.shape, expected.stride(), expected.dtype)
+        value = self.known.get(node)
+        return value is not None and _described(value) is not None and _described(value) == _described(placeholder)
 
     def append(self, part: Part, pair: GradPair) -> None:
         copies = dict(zip(_placeholders(pair), (self.known[node] for node in part.inputs), strict=True))
@@ -138,10 +140,39 @@ class _Joining:
         for recipe in output.recipes:
             if value is None or recipe.operator is aten.as_strided.default:  # whose offset is counted from another tensor's
                 return None
-            base, name = value, recipe.operator.name().removeprefix("aten::").split(".")[0]
-            value = self.graph.create_node("call_function", recipe.operator, (base, *recipe.arguments), name=name)
-            value.meta = {**base.meta, "val": recipe.operator(base.meta["val"], *recipe.arguments)}
+            value = self._view(value, recipe)
         return value
+
+    def _view(self, base: fx.Node, recipe: ViewRecipe) -> fx.Node | None:
+        """None where it is cut by numbers that no node is, or torch alone knows how it lies."""
+        numbers = {node.meta["size"].expression: node for node in self.graph.nodes if "size" in node.meta}
+        if not all(size.expression in numbers for size in sizes_in(recipe.arguments)):
+            return None
+        layout = base.meta.get("layout") or layout_of(base.meta["val"], base.meta["device"])
+        try:
+            layout = recipe.apply(LayoutBuilder(Tape(), {}), Value(layout)).layout
+        except DifferentiationRefused:
+            return None
+        arguments = replace(recipe.arguments, lambda leaf: numbers[leaf.expression] if isinstance(leaf, Size) else leaf)
+        name = recipe.operator.name().removeprefix("aten::").split(".")[0]
+        view = self.graph.create_node("call_function", recipe.operator, (base, *arguments), name=name)
+        view.meta = {**base.meta, "val": recipe.operator(base.meta["val"], *replace(recipe.arguments, hint_of))}
+        view.meta.pop("layout", None)
+        if layout.varies:
+            view.meta["layout"] = layout
+        return view
+
+
+def _described(node: fx.Node) -> tuple[Any, ...] | None:
+    """What a part relies on of what it is given: which number it is, or how a tensor lies."""
+    if "size" in node.meta:
+        return (node.meta["size"].expression,)
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    layout = node.meta.get("layout")
+    lies = (value.shape, value.stride()) if layout is None else (layout.sizes, layout.strides)
+    return (*(tuple(map(expression_of, each)) for each in lies), value.dtype)
 
 
 def _placeholders(pair: GradPair) -> list[fx.Node]:

@@ -78,6 +78,30 @@ def test_results_and_gradients_of_each_result(name, monkeypatch):
     assert found and None not in found
 
 
+def turned(a, b, c):
+    h = a @ b.T
+    return h.T[1:].sin(), h, (h * 2 + c[:, :1]).unsqueeze(1).cos()
+
+
+@pytest.mark.parametrize("program", [cell, norms, turned], ids=lambda program: program.__name__)
+def test_results_and_gradients_where_sizes_vary(program, monkeypatch):
+    found = joints(monkeypatch)
+    compiled = dynascope.compile(program, dynamic=True)
+    for rows in (8, 12, 3, 17):
+        torch.manual_seed(rows)
+        given = [torch.randn(rows, size, requires_grad=True) for size in (64, 64, 16)]
+        passes = []
+        for function in (program, compiled):
+            results = function(*given)
+            losses = [sum(each.sin().sum() for each in results), (results[0] * results[0]).sum()]
+            gradients = [torch.autograd.grad(loss, given, retain_graph=True, allow_unused=True) for loss in losses]
+            passes.append([*results, *gradients[0], *gradients[1]])
+        for ours, eagers in zip(passes[1], passes[0], strict=True):
+            torch.testing.assert_close(ours, eagers)
+            assert ours is None or ours.stride() == eagers.stride()
+    assert len(found) == 1 and None not in found
+
+
 def test_a_cell_is_one_kernel_forward_and_two_backward():
     """What only the other part reads is written as the piece that it reads, and its gradient comes in as that piece."""
     given = [torch.randn(64, size, requires_grad=True) for size in (256, 256, 64)]

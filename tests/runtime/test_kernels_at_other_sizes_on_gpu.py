@@ -66,3 +66,12 @@ def check_at_odd_sizes(compiled):
     for rows, columns in ((64, 32), (65, 32), (63, 48), (65, 33), (128, 64)):
         x = torch.randn(rows, columns, device="cuda")
         torch.testing.assert_close(compiled(x), x.sin() + x.cos())
+
+
+def test_odd_sizes_in_recorded_launches():
+    function = lambda x, y: torch.softmax(x * 2 + y, -1).cos()  # noqa: E731
+    compiled = dynascope.compile(function, dynamic=True, mode="reduce-overhead")
+    for rows, columns in ((64, 32), (65, 33), (64, 33), (65, 32), (64, 32)):
+        x, y = torch.randn(rows, columns, device="cuda"), torch.randn(columns, device="cuda")
+        for _ in range(4):
+            torch.testing.assert_close(compiled(x, y), function(x, y))
