@@ -10,7 +10,7 @@ and float64 too) and of Python itself (`tests/capture/random_python.py`).
     python bench/campaign.py late-kernels --seconds 60                             numbers out of tensors, sizes that depend on data
     python bench/campaign.py triton --seconds 60                                   kernels for a GPU built too, without one; needs Triton
     python bench/campaign.py interpreted --seconds 60                              these run too, in Triton's interpreter
-    python bench/campaign.py gpu --count 1000                                      the same on a CUDA device
+    python bench/campaign.py gpu --count 1000                                      the same on a CUDA device (sizes-gpu)
     python bench/campaign.py python --first 100000 --seconds 600 --processes 15    Python alone
     python bench/campaign.py calls --first 100000 --seconds 60                     methods and functions of Python's own, by reflection
     python bench/campaign.py torch-calls --first 100000 --seconds 60               torch's (torch-calls-kernels)
@@ -49,6 +49,7 @@ WAYS = {
     "hooks-kernels": ("dynascope", "cpu"),
     "late-kernels": ("dynascope", "cpu"),
     "gpu": ("dynascope", "cuda"),
+    "sizes-gpu": ("dynascope", "cuda"),
     "triton": ("dynascope", "cpu"),
     "interpreted": ("dynascope", "cpu"),
     "python": ("eager", ""),
