@@ -45,9 +45,11 @@ def run_at(function, inputs, hints, others, **options):
     return graph, executor
 
 
+@pytest.mark.parametrize("hint", [7, 1001])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_size_varies(name):
-    graph, _ = run_at(*PROGRAMS[name], {"s0": 7}, ONE)
+def test_one_size_varies(name, hint):
+    """The sizes at hand decide which blocks are taken; the kernel is right for all."""
+    graph, _ = run_at(*PROGRAMS[name], {"s0": hint}, ONE)
     assert not graph.fixed()
 
 
@@ -101,9 +103,10 @@ def described(kernels):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_no_hint_gets_into_the_text(name):
+def test_small_sizes_at_hand_decide_nothing(name):
+    """They may be a first try."""
     graph, kernels = kernels_of(*PROGRAMS[name], {"s0": 7})
-    for size in (9, 64, 1001):
+    for size in (3, 9, 15):
         other, others = kernels_of(*PROGRAMS[name], {"s0": size})
         if graph.admits({"s0": size}) and other.admits({"s0": 7}):
             assert described(others) == described(kernels), size
@@ -121,6 +124,9 @@ def test_kernels_are_told_what_begins_and_ends_at_whole_vectors():
     assert told_multiples(turned, [tensor(40, "s0")], {"s0": 64}) == {"s0"}
     assert told_multiples(turned, [tensor(40, "s0")], {"s0": 63}) == set()
     assert told_multiples(lambda x: x + 1, [tensor("s0", "s1")], {"s0": 48, "s1": 17}) == {"s0"}
+    # Where they do so whatever the number is, nothing is: another batch needs no kernels of its own.
+    for function in (lambda x: x + 1, lambda x: x.softmax(-1), lambda x: x.sum(0), lambda x: x.sum()):
+        assert told_multiples(function, [tensor("s0", 64)], {"s0": 32}) == set()
 
 
 def test_rows_with_much_to_do_are_held_in_the_next_power_of_two():

@@ -40,6 +40,15 @@ def _fused(self, a, b, c):
 
 interpreter.InterpreterBuilder.create_fma = _fused
 
+def _spread(self, result, number):
+    """A mask stays one: Triton 3.9 makes 32-bit integers of a scalar's."""
+    shape = getattr(result, "shape", result)  # older ones are given the shape
+    kind = result if hasattr(result, "scalar") else number.dtype
+    return TensorHandle(numpy.full(shape, number.data.item(), dtype=number.data.dtype), getattr(kind, "scalar", kind))
+
+
+interpreter.InterpreterBuilder.create_splat = _spread
+
 _patch_tensor = interpreter._patch_lang_tensor
 
 

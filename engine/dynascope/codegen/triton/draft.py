@@ -9,18 +9,18 @@ from dynascope.codegen.triton.dtypes import SIGNATURE, SIXTEEN_BIT_FLOATS
 from dynascope.codegen.triton.helpers import helper_texts
 from dynascope.codegen.triton.kernel import ALIGNMENT, TICKET_BYTES, Parameter, TritonKernel
 from dynascope.codegen.triton.operations import PRECISIONS, Precision
-from dynascope.codegen.triton.tile import Tile
+from dynascope.codegen.triton.tile import Axis, Tile
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.dataclass import dataclass
 from dynascope.loops.dtypes import short_name
-from dynascope.loops.index import Extent, Symbol
+from dynascope.loops.index import Atom, Extent, Symbol
 from dynascope.loops.nodes import Argument, Body, Buffer, Compute, Load, Operation, Reduce, Scan, Store
 from dynascope.loops.operations import TABLE, TRANSCENDENTAL
 from dynascope.loops.printing import size_list
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
 from dynascope.schedule.passes import index_of
-from dynascope.sizes import Size, is_at_hand, is_constant, known, leaves, product
+from dynascope.sizes import Size, is_at_hand, is_constant, is_multiple, known, leaves, product
 
 _IMPORTS = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
 
@@ -155,7 +155,7 @@ class Draft:
                 self.names.take(symbol.name)
         self.names.take(facts.group.name)
         self.parameters = self._make_parameters()
-        self.multiples = _multiples(facts)
+        self.multiples = _multiples(facts, tile)
         self.printer = BodyPrinter(
             facts.body,
             tile,
@@ -237,21 +237,28 @@ def _size(count: Extent) -> str:
     return f"{count} bytes"
 
 
-def _multiples(facts: GroupFacts) -> frozenset[str]:
-    """The numbers by which memory is strided or where masks end, and which are multiples of 16 now: whole vectors are then read and
-    written. Nothing is relied on: the launcher sees at each call whether they are."""
+def _multiples(facts: GroupFacts, tile: Tile) -> frozenset[str]:
+    """The numbers by which memory is strided or where masks end along it, and which are multiples of 16 now: whole vectors are then read
+    and written. Not where they are whatever the number is (rows of 1024). Nothing is relied on: the launcher sees at each call whether
+    they are."""
     names = {leaf: name for name, leaf in facts.group.numbers}
-    extents = (symbol.extent for symbol in (*facts.group.rows, *facts.group.columns))
-    sizes = [each for each in (*extents, *_coefficients(facts.body)) if isinstance(each, Size)]
+    steps = [step for _, step in _coefficients(facts.body)]
+    ends = [axis.count for axis in tile.axes if axis.is_masked and _runs_along(axis, facts.body)]
+    sizes = [each for each in (*steps, *ends) if isinstance(each, Size) and not is_multiple(each, ALIGNMENT)]
     found = {leaf: size.scope for size in sizes for leaf in leaves(size.expression)}
     numbers = {names[leaf]: scope.size(leaf) for leaf, scope in found.items() if leaf.kind is int}
     return frozenset(name for name, number in numbers.items() if is_at_hand(number) and number.hint % ALIGNMENT == 0)
 
 
-def _coefficients(body: Body) -> Iterator[Extent]:
+def _runs_along(axis: Axis, body: Body) -> bool:
+    """Whether neighbours along it are neighbours in some memory."""
+    return any(is_constant(factor, 1) and atom in axis.symbols for atom, factor in _coefficients(body))
+
+
+def _coefficients(body: Body) -> Iterator[tuple[Atom, Extent]]:
     for operation in body:
         if isinstance(operation, (Load, Store)):
-            yield from (factor for _, factor in operation.index.terms)
+            yield from operation.index.terms
 
 
 def _work(facts: GroupFacts) -> Extent:
