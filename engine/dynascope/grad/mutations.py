@@ -123,10 +123,12 @@ def _batch_norm(
 
     if not training:
         mean, variance = (b.convert(recorder.value(t), dtype) for t in (running_mean, running_variance))  # type: ignore[arg-type]
-        out = normalized(mean, b.rsqrt(b.add(variance, epsilon)))
-        on_cpu = source.device.type == "cpu"  # elsewhere eager gives one for each channel, which it never writes
-        nothing = b.full([0 if on_cpu else source.sizes[1]], 0, like=source, dtype=source.dtype if on_cpu else dtype)
-        return recorder.wrap((out, nothing, nothing))
+        scale = b.rsqrt(b.add(variance, epsilon))
+        if source.device.type == "cpu":
+            saved = [b.full([0], 0, like=source, dtype=source.dtype)] * 2
+        else:  # what it normalised with, as in training
+            saved = [b.op(aten.clone.default, mean), scale]
+        return recorder.wrap((normalized(mean, scale), *saved))
     others = [d for d in range(source.rank) if d != 1]
     variance, mean = b.var_mean(b.convert(source, dtype), others, correction=0, keepdim=False)
     scale = b.rsqrt(b.add(variance, epsilon))
