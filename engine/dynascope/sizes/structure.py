@@ -64,7 +64,7 @@ def known(name: str, left: Any, right: Any) -> bool | None:
 
 
 def is_relied_to_be(value: Any, number: int) -> bool:
-    """Whether it is this constant, or a size that everything relies on to be it: `n - (n + 1) // 2` that was taken for a 1 to be repeated."""
+    """Whether it is this constant, or a size that everything relies on to be it: `n - (n + 1) // 2`, taken for a 1 to be repeated."""
     if value.__class__ is not Size:
         return value == number
     answer = known("==", value, number)
