@@ -124,11 +124,11 @@ def _batch_norm(
     if not training:
         mean, variance = (b.convert(recorder.value(t), dtype) for t in (running_mean, running_variance))  # type: ignore[arg-type]
         scale = b.rsqrt(b.add(variance, epsilon))
+        out = normalized(mean, scale)
         if source.device.type == "cpu":
-            saved = [b.full([0], 0, like=source, dtype=source.dtype)] * 2
-        else:  # what it normalised with, as in training
-            saved = [b.op(aten.clone.default, mean), scale]
-        return recorder.wrap((normalized(mean, scale), *saved))
+            nothing = b.full([0], 0, like=source, dtype=source.dtype)
+            return recorder.wrap((out, nothing, nothing))
+        return recorder.wrap((out, b.op(aten.clone.default, mean), scale))  # what it normalised with, as in training
     others = [d for d in range(source.rank) if d != 1]
     variance, mean = b.var_mean(b.convert(source, dtype), others, correction=0, keepdim=False)
     scale = b.rsqrt(b.add(variance, epsilon))
