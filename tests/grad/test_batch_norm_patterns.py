@@ -8,6 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from compare import check
+from dynascope.grad.decompose import table_for
+from dynascope.grad.options import GradOptions
+from dynascope.grad.record import Recorder
+from dynascope.grad.tape import layout_of
+
+aten = torch.ops.aten
 
 SIZES = {"one value": (2, 1), "rows": (4, 3), "series": (2, 3, 5), "images": (2, 3, 2, 4), "volumes": (2, 2, 3, 2, 3)}
 
@@ -32,3 +38,19 @@ def test_patterns(name, training):
             return out.sin(), (out * mean[:, None].sum()).sum()
 
         check(program, [x.requires_grad_(), given[0], given[1], scale, shift], tolerance=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_what_is_saved_on_a_gpu_outside_training(dtype):
+    """What it normalised with, the mean as a copy; it was taken for memory that nobody writes. Recorded alone: no GPU is needed."""
+    gpu = torch.device("cuda")
+    with Recorder(table_for(GradOptions()), gpu) as recorder:
+        x, mean, variance = (
+            recorder.placeholder(layout_of(torch.empty(sizes, dtype=dtype, device="meta"), gpu), 0, "x")[1]
+            for sizes in ((2, 3, 4), (3,), (3,))
+        )
+        _, *saved = map(recorder.value, torch.native_batch_norm(x, None, None, mean, variance, False, 0.1, 1e-5))
+    assert [(each.sizes, each.dtype) for each in saved] == [((3,), torch.float32)] * 2
+    assert [each.step.target for each in saved] == [aten.clone.default, aten.rsqrt.default]
+    copied = saved[0].step.arguments[0]
+    assert copied is recorder.value(mean) if dtype is torch.float32 else copied.step.arguments[0] is recorder.value(mean)

@@ -189,3 +189,27 @@ def test_a_leaf_made_inside_that_an_operator_without_derivative_leads_to():
         result = function(x)
         with pytest.raises(RuntimeError, match="derivative for aten::heaviside is not implemented"):
             result.sum().backward()
+
+
+@pytest.mark.expects("tensor-attribute")
+@pytest.mark.parametrize("backend", ["dynascope", "eager"])
+@pytest.mark.parametrize("written", [False, True])
+def test_views_of_what_becomes_a_leaf_later(backend, written):
+    """Torch has a view require grad when its base is told to, and leads to the base what was written since: here neither was so."""
+
+    def program(x):
+        weight = x.detach().clone()
+        row = weight[0]
+        if written:
+            row.add_(1)
+        weight.requires_grad_()
+        return weight, row, (row * x[1]).sum()
+
+    def run(function):
+        weight, row, loss = function(torch.arange(6.0).view(2, 3))
+        loss.backward()
+        return weight.requires_grad, row.requires_grad, row.is_leaf, str(weight.grad)
+
+    compiled = dynascope.compile(program, backend=backend)
+    for _ in range(2):
+        assert run(compiled) == run(program)

@@ -507,6 +507,8 @@ class Session:
         tensor_data.check_views(machine, outputs)
         if not {parameter.node for parameter in machine.parameters_made}.isdisjoint(outputs):
             raise CaptureAgain(makes_leaves=False)
+        if gradient_requirements.views_tell(machine, outputs):
+            raise CaptureAgain(makes_leaves=False)
         inference = inference_mode.call_of(machine, outputs)
         checkpointing.check_unchanged(machine, states)
         differentiable = [node for node in (*outputs, *histories.with_new_histories(machine.graph.graph)) if not self.is_freed(node)]

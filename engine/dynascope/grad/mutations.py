@@ -123,10 +123,12 @@ def _batch_norm(
 
     if not training:
         mean, variance = (b.convert(recorder.value(t), dtype) for t in (running_mean, running_variance))  # type: ignore[arg-type]
-        out = normalized(mean, b.rsqrt(b.add(variance, epsilon)))
-        on_cpu = source.device.type == "cpu"  # elsewhere eager gives one for each channel, which it never writes
-        nothing = b.full([0 if on_cpu else source.sizes[1]], 0, like=source, dtype=source.dtype if on_cpu else dtype)
-        return recorder.wrap((out, nothing, nothing))
+        scale = b.rsqrt(b.add(variance, epsilon))
+        out = normalized(mean, scale)
+        if source.device.type == "cpu":
+            nothing = b.full([0], 0, like=source, dtype=source.dtype)
+            return recorder.wrap((out, nothing, nothing))
+        return recorder.wrap((out, b.op(aten.clone.default, mean), scale))  # what it normalised with, as in training
     others = [d for d in range(source.rank) if d != 1]
     variance, mean = b.var_mean(b.convert(source, dtype), others, correction=0, keepdim=False)
     scale = b.rsqrt(b.add(variance, epsilon))

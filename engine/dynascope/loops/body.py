@@ -42,7 +42,7 @@ from dynascope.loops.nodes import (
 from dynascope.loops.numbers import number_name
 from dynascope.loops.operations import ALSO_OF_BOOLS, OF_BOOLS, TABLE
 from dynascope.loops.readers import Reader
-from dynascope.sizes import Size, is_constant, kind_of
+from dynascope.sizes import Size, is_constant, is_relied_to_be, kind_of
 
 _FIXED_RESULTS = {"bool": torch.bool, "single": torch.float32}
 
@@ -117,7 +117,7 @@ class BodyBuilder:
             return self.argument(number.name, number.kind).cast(tensor.dtype)
         own = indices[len(indices) - len(tensor.sizes) :]
         strides = [
-            0 if is_constant(size, 1) else stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True)
+            0 if is_relied_to_be(size, 1) else stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True)
         ]
         return self.load_flat(tensor.buffer, tensor.dtype, linear(own, strides, tensor.offset), guard)
 

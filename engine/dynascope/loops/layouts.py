@@ -15,7 +15,7 @@ from torch import fx
 from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Buffer, TensorView
-from dynascope.sizes import Size, is_constant, known, same
+from dynascope.sizes import Size, is_constant, is_relied_to_be, known, same
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,6 @@ def broadcast(shapes: Iterable[tuple[Extent, ...]]) -> tuple[Extent, ...]:
         for k, size in enumerate(reversed(shape)):
             if k == len(result):
                 result.append(size)
-            elif is_constant(result[k], 1):
+            elif is_relied_to_be(result[k], 1):
                 result[k] = size
     return tuple(reversed(result))

@@ -21,7 +21,7 @@ from typing import Any
 from dynascope.sizes import expression as exact
 from dynascope.sizes.expression import Operation, Polynomial, Root, evaluate
 from dynascope.sizes.relations import COMPARISONS, normal
-from dynascope.sizes.size import Size, by_bounds, expression_of, relation_of, roots_of
+from dynascope.sizes.size import Scope, Size, by_bounds, expression_of, relation_of, roots_of
 
 NOMINAL = 256
 """What a root counts in an estimate: batches are smaller, sequences longer."""
@@ -63,12 +63,27 @@ def known(name: str, left: Any, right: Any) -> bool | None:
     return None
 
 
+def is_relied_to_be(value: Any, number: int) -> bool:
+    """Whether it is this constant, or a size that everything relies on to be it: `n - (n + 1) // 2`, taken for a 1 to be repeated."""
+    if value.__class__ is not Size:
+        return value == number
+    if value.hint != number and is_at_hand(value):
+        return False  # what is relied on holds of what is at hand: most are told apart by that
+    answer = known("==", value, number)
+    return bool(by_relations(value.scope, "==", value, number) if answer is None else answer)
+
+
 def known_by_now(name: str, left: Any, right: Any) -> bool | None:
     """The same, also by what was relied on so far of numbers that only the run of a graph knows."""
     answer = known(name, left, right)
     scope = next((side.scope for side in (left, right) if side.__class__ is Size), None)
     if answer is not None or scope is None or not scope.late:
         return answer
+    return by_relations(scope, name, left, right)
+
+
+def by_relations(scope: Scope, name: str, left: Any, right: Any) -> bool | None:
+    """The answer that what was relied on so far gives, where it tells."""
     relation = relation_of(name, left, right)
     if not isinstance(relation.left, Polynomial) or not isinstance(relation.right, int):
         return None

@@ -31,7 +31,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols.gradients import check_leaf
 from dynascope.capture.reasons import TensorAttribute
-from dynascope.capture.signals import Break, CaptureAgain
+from dynascope.capture.signals import Break, CaptureAgain, Refusal
 from dynascope.capture.values import ConstantValue, MutableValue, TensorValue, Value
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource, Source
@@ -72,6 +72,8 @@ def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
     if wanted and may_be_leaf(machine, tensor):
         make_leaf(machine, tensor)
         return
+    if wanted and tensor.example._version and views_of(machine, tensor):
+        raise Refusal(TensorAttribute(NAME))  # those made before it was written have a history then, which no graph's results get
     is_leaf = tensor.object is not None and tensor.object.is_leaf
     stays = any(tensor is each for each in machine.parameters_made)
     if not (is_leaf or stays) or tensor in machine.assigned or not can_require_grad(tensor.example):
@@ -134,6 +136,30 @@ def refuse_read(machine: Machine, known: RequirementValue) -> NoReturn:
         if not told <= machine.options.leaves_begun:
             raise CaptureAgain(leaves_begun=machine.options.leaves_begun | told)
     raise Break(TensorAttribute(NAME))
+
+
+def views_of(machine: Machine, tensor: TensorValue) -> list[fx.Node]:
+    """What the graph made so far that autograd has for views of it."""
+
+    def is_view(node: fx.Node) -> bool:
+        example = node.meta.get("example_value")
+        return isinstance(example, torch.Tensor) and example._base is tensor.example
+
+    return [node for node in machine.graph.graph.nodes if is_view(node)]
+
+
+def views_tell(machine: Machine, outputs: Iterable[fx.Node]) -> bool:
+    """Whether somebody reads views of a leaf that were made before it became one. Torch has them require grad from then on too, and lead
+    to it where they were written."""
+    given = set(outputs)
+    order = {node: at for at, node in enumerate(machine.graph.graph.nodes)} if machine.leaves_made else {}
+
+    def tells(leaf: TensorValue, view: fx.Node, told: int) -> bool:
+        is_given = view in given and leaf.example._version > 0
+        return order[view] < told and (is_given or any(order[user] > told for user in view.users))
+
+    told = {leaf: min(order[user] for user in leaf.node.users if user.target == NAME + "_") for leaf in machine.leaves_made}
+    return any(tells(leaf, view, at) for leaf, at in told.items() for view in views_of(machine, leaf))
 
 
 def may_be_leaf(machine: Machine, tensor: TensorValue) -> bool:

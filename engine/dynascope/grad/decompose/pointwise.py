@@ -14,7 +14,7 @@ import torch
 
 from dynascope.grad.build import StepBuilder as B
 from dynascope.grad.decompose.tables import decomposing
-from dynascope.grad.shapes import promoted
+from dynascope.grad.shapes import ShapeMismatch, promoted
 from dynascope.grad.tape import Value
 
 aten = torch.ops.aten
@@ -212,7 +212,9 @@ def glu_backward(b: B, gradient: Value, x: Value, dimension: int) -> Value:
 
 
 def _halves(b: B, x: Value, dimension: int) -> tuple[Value, Value]:
-    half = x.sizes[dimension] // 2
+    half, rest = divmod(x.sizes[dimension], 2)
+    if rest != 0:  # of a size that varies it is relied on that it is even
+        raise ShapeMismatch(f"Halving dimension must be even, but dimension {dimension} is size {x.sizes[dimension]}")
     return b.slice(x, dimension, 0, half), b.slice(x, dimension, half, 2 * half)
 
 

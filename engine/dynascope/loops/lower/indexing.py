@@ -18,7 +18,7 @@ from dynascope.loops.layouts import broadcast, is_empty
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, rule, view_of
 from dynascope.loops.nodes import ScatterNode, TensorView
 from dynascope.loops.readers import Reader
-from dynascope.sizes import Size, is_constant, product, same
+from dynascope.sizes import Size, is_constant, is_relied_to_be, product, same
 
 aten = torch.ops.aten
 ZEROS = (aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default)
@@ -172,7 +172,7 @@ def _is_zeros(node: object) -> bool:
 def _expands(sizes: tuple[Extent, ...], wanted: tuple[Extent, ...]) -> bool:
     """Whether a tensor of these sizes can be expanded to those wanted. No meta kernel of torch asks for it."""
     pairs = zip(reversed(sizes), reversed(wanted), strict=False)
-    return len(sizes) <= len(wanted) and all(is_constant(size, 1) or same((size,), (other,)) for size, other in pairs)
+    return len(sizes) <= len(wanted) and all(is_relied_to_be(size, 1) or same((size,), (other,)) for size, other in pairs)
 
 
 @rule(aten.index_add.default)
