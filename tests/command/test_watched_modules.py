@@ -125,9 +125,9 @@ class Loop:
     def __init__(self, model, steps):
         self.model, self.steps = model, steps
 
-    def fit(self):
-        for _ in range(self.steps):
-            loss = self.step(torch.ones(3, 4))
+    def fit(self, batches):
+        for number in range(self.steps):
+            loss = self.step(batches[number % 2])
             loss.backward()
         return loss.item()
 
@@ -149,7 +149,8 @@ from loops import Loop, Sized
 torch.manual_seed(0)
 inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
 model = Sized(inner)
-print(round(Loop(model, 3).fit(), 4), inner[0].weight.grad.sum().item())
+batches = [torch.ones(3, 4), torch.ones(5, 4)]
+print(round(Loop(model, 3).fit(batches), 4), inner[0].weight.grad.sum().item())
 print(Loop(nn.Sequential(nn.Linear(4, 1)), 0).predict(torch.ones(2, 4))[1].shape)
 """
 
@@ -203,4 +204,6 @@ def test_a_loop_of_a_library_calls_them(run, tmp_path):
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "site-packages" / "loops.py").write_text(LIBRARY)
     report = run(CALLED_BY_A_LIBRARY)
-    assert [(each["name"], len(each["entries"])) for each in report["functions"]] == [("Sized.forward", 1), ("Sequential.forward", 1)]
+    assert [(each["name"], len(each["entries"])) for each in report["functions"]] == [("Sized.forward", 2), ("Sequential.forward", 1)]
+    (again,) = [each["change"]["expression"] for each in report["functions"][0]["entries"] if each["change"]]
+    assert again == "x"  # not `batches`, which is what the library was given
