@@ -654,7 +654,8 @@ def may_compute(value: Value | None) -> bool:
 
 def holds_what_computes(value: InstanceValue) -> bool:
     own = (own_dictionary(value) or {}).values()
-    return any(isinstance(each, TENSORS) for each in own) or any(issubclass(each.python_type, TENSORS) for each in value.attributes.values())
+    written = (each.python_type for each in value.attributes.values())
+    return any(isinstance(each, TENSORS) for each in own) or any(issubclass(each, TENSORS) for each in written)
 
 
 TENSORS = (torch.Tensor, torch.nn.Module)
