@@ -1,4 +1,4 @@
-"""`keys()`, `values()` and `items()` of a dict that come from outside: what they show may be changed by others, who have the dict itself."""
+"""`keys()`, `values()` and `items()` of a dict that come from outside: what they show may be changed by others who have the dict."""
 
 import collections
 import operator
