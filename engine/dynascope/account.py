@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from dynascope.backends import backend_name
-from dynascope.callers import calling_stack
+from dynascope.callers import calling_stack, is_called_by_program
 from dynascope.capture import Captured, CodeRegion, RaiseExit, Refused, Return, is_step_code
 from dynascope.changes import expected_value
 from dynascope.codegen.facts import border_facts, extern_facts, kernel_fact, memory_fact, stage_texts, step_facts
@@ -66,7 +66,7 @@ def account_of(compilation: Compilation, recorder: Recorder) -> Callable[[], Acc
     kernels = [(recorder.identifier("k"), *found) for found in _kernels(graph)] if graph is not None else []
     region = compilation.region
     name = _called(region)
-    lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at)
+    lines = lines_of(region.root.code, calling_stack(region.qualified_name), compilation.compiled_at, is_called_by_program())
     uses = _uses_of(compilation.entry)
     place = 0 if region.parent is None else id(region)
     own = recorder.identifier("e")

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from types import FrameType
 
 from dynascope.report.span import Span, UserFrame, UserStack
 from dynascope.report.user_files import is_user_file
@@ -32,6 +33,19 @@ def calling_stack(function: str = "") -> UserStack:
                 frames.append(UserFrame(code.co_qualname, _present_span(code, frame.f_lasti)))
         frame = frame.f_back
     return tuple(reversed(frames))
+
+
+def is_called_by_program() -> bool:
+    """Whether it is the program's own expression that calls what is compiled, not a library's loop that the program calls: what that
+    is given says nothing of the call. Through torch's wrappers arguments go as they are."""
+    frame = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith(OWN_FOLDER) or _is_torchs(frame)):
+        frame = frame.f_back
+    return frame is not None and is_user_file(frame.f_code.co_filename)
+
+
+def _is_torchs(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "torch"
 
 
 def calling_place() -> Span | None:

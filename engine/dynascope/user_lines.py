@@ -104,15 +104,18 @@ def _of_library(names: Mapping[str, str], parameters: tuple[str, ...], callers: 
     return UserLines(callers, names, frozenset(parameters) - names.keys())
 
 
-def lines_of(code: CodeType, callers: UserStack, compiled_at: Span | None) -> UserLines:
-    """Of a region whose function is `code`: where that is a library's, its parameters are called as the user calls them."""
+def lines_of(code: CodeType, callers: UserStack, compiled_at: Span | None, is_called_by_program: bool = True) -> UserLines:
+    """Of a region whose function is `code`: where that is a library's, its parameters are called as the user calls them. Where a library
+    calls it (`trainer.train()`), they have no names there, and what was asked for only one that the user wrote."""
     if is_user_file(code.co_filename) or not callers:
         return UserLines(callers)
     parameters = code.co_varnames[: code.co_argcount]
     owner: dict[str, str] = {}
     if parameters[:1] == ("self",):
-        owner = owner_texts(compiled_at) if compiled_at is not None else {}
+        owner = owner_texts(compiled_at, is_called_by_program) if compiled_at is not None else {}
         parameters = parameters[1:]
+    if not is_called_by_program:
+        return _of_library(owner, parameters, callers)
     positional, keywords = _collecting(code)
     place = callers[-1].span
     given = collected_texts(place, len(parameters), positional, keywords) if positional or keywords else {}

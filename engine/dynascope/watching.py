@@ -2,7 +2,7 @@
 
 A function qualifies by where it is written (below the program's folder, not in an environment) and, at its first calls,
 by what it is given. What it calls is inlined by capture, so only the outermost one becomes a region. A library's module
-is one where the program's files call it outside of those (`watched_modules.py`).
+is one where the program's files call it outside of those, or have a library call it (`watched_modules.py`).
 """
 
 from __future__ import annotations

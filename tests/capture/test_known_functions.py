@@ -5,6 +5,7 @@ import importlib.metadata
 import importlib.util
 import os
 import pathlib
+import pickle
 import platform
 import re
 import struct
@@ -53,6 +54,7 @@ ASKED = {
     "members that are numbers": lambda x: (Level.HIGH + 1, Level.LOW < Level.HIGH, Level.HIGH * x.shape[0], -Level.LOW),
     "members that are text": lambda x: (Mode.MEAN == "mean", Mode.MEAN.value),
     "numbers as bytes": lambda x: struct.unpack("<if", struct.pack("<if", 3, 1.5)),
+    "pickles of keywords": lambda x: (pickle.dumps({}), pickle.dumps({"left": 1, "of": [(2.5, None)]}, protocol=4)),
     "a text that names nothing, evaluated": lambda x: (eval("2 ** 10"), eval(" (3, [1, 2])")),  # noqa: S307
     "the type's name": lambda x: (x.type(), x.double().type(), (x > 0).type()),
     "whether there is a GPU": lambda x: (torch.cuda.is_available(), torch.accelerator.is_available()),
@@ -87,6 +89,18 @@ def test_a_bound_method_in_c_outlives_the_graph():
 
     with dynascope.expected("print-call"):
         assert dynascope.compile(f, backend="eager")(torch.ones(2))[1](NAME).group(1) == "12"
+
+
+def test_a_pickle_tells_which_objects_are_one():
+    row = [1, 2]
+
+    def f(x, one, other):
+        return x + 1, pickle.dumps((one, other))
+
+    with dynascope.expected("foreign-call"):
+        compiled = dynascope.compile(f, backend="eager")
+        for given in ((row, row), (row, [1, 2]), ("ab", "".join("ab")), ("ab", "ab"), (Level.LOW, 1)):
+            assert compiled(torch.ones(2), *given)[1] == f(torch.ones(2), *given)[1]
 
 
 def test_a_pattern_that_is_replaced():

@@ -3,6 +3,7 @@
 import types
 
 import dynascope
+import pytest
 import torch
 from dynascope import recording
 from harness import graphs_of
@@ -34,6 +35,10 @@ class Bar:
         y = x * 2
         time.ctime()
         return y
+
+    def remembered(self):
+        self.at = time.ctime()
+        return self.computed()
 """
 
 
@@ -93,6 +98,25 @@ def test_a_function_that_is_handed_over_is_compiled():
     bar = make_bar()
     answers, graphs, breaks = outcome(lambda x: bar.twice(lambda y: y + 1, x) * 3, X)
     assert all(torch.equal(answer, (X + 2) * 3) for answer in answers)
+    assert graphs == 2 and len(breaks) == 1
+
+
+@pytest.mark.parametrize("is_made_inside", [True, False])
+def test_an_object_that_holds_tensors_may_compute(is_made_inside):
+    """A decorator of a library's that remembers what lazy objects computed knows nothing of torch."""
+    bar = type(make_bar())
+
+    class Lazy(bar):
+        def __init__(self, x):
+            super().__init__()
+            self.x = x
+
+        def computed(self):
+            return self.x * 2
+
+    outside = Lazy(X)
+    answers, graphs, breaks = outcome(lambda x: (Lazy(x) if is_made_inside else outside).remembered() * 3, X)
+    assert all(torch.equal(answer, X * 6) for answer in answers)
     assert graphs == 2 and len(breaks) == 1
 
 

@@ -108,6 +108,52 @@ for _ in range(3):
     step(torch.ones(2, 4))
 """
 
+LIBRARY = """
+import torch
+from torch import nn
+
+class Sized(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+        self.size = body(torch.ones(1, 4)).numel()
+
+    def forward(self, x):
+        return self.body(x) * self.size
+
+class Loop:
+    def __init__(self, model, steps):
+        self.model, self.steps = model, steps
+
+    def fit(self, batches):
+        for number in range(self.steps):
+            loss = self.step(batches[number % 2])
+            loss.backward()
+        return loss.item()
+
+    def step(self, batch):
+        return self.model(batch).sum()
+
+    @torch.no_grad()
+    def predict(self, x):
+        return torch.func.functional_call(self.model, dict(self.model.named_parameters()), (x,)), self.model(x)
+"""
+
+CALLED_BY_A_LIBRARY = """
+import pathlib, sys
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "site-packages"))
+import torch
+from torch import nn
+from loops import Loop, Sized
+
+torch.manual_seed(0)
+inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+model = Sized(inner)
+batches = [torch.ones(3, 4), torch.ones(5, 4)]
+print(round(Loop(model, 3).fit(batches), 4), inner[0].weight.grad.sum().item())
+print(Loop(nn.Sequential(nn.Linear(4, 1)), 0).predict(torch.ones(2, 4))[1].shape)
+"""
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -151,3 +197,13 @@ def test_others_read_them_as_they_were(run):
 def test_not_in_a_function_that_is_compiled_itself(run):
     report = run(BREAKS)
     assert not any(each["compiled_at"] for each in report["functions"])
+
+
+def test_a_loop_of_a_library_calls_them(run, tmp_path):
+    """The outermost modules only, and neither what `__init__` tries out nor what torch calls with other parameters."""
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "loops.py").write_text(LIBRARY)
+    report = run(CALLED_BY_A_LIBRARY)
+    assert [(each["name"], len(each["entries"])) for each in report["functions"]] == [("Sized.forward", 2), ("Sequential.forward", 1)]
+    (again,) = [each["change"]["expression"] for each in report["functions"][0]["entries"] if each["change"]]
+    assert again == "x"  # not `batches`, which is what the library was given

@@ -28,7 +28,7 @@ from dynascope.capture import numpy_numbers, outside_generators
 from dynascope.capture.distributed_values import is_distributed, is_mesh, is_placement
 from dynascope.capture.metadata import META, meta_of, more_than_strides
 from dynascope.capture.places import FUNCTION_TYPES, is_library_name, is_torch_operation, module_name
-from dynascope.capture.protocols import gradient_requirements, loop_turns, outside_iterators
+from dynascope.capture.protocols import contents, gradient_requirements, loop_turns, outside_iterators
 from dynascope.capture.protocols.classes import is_like_plain, lookup, refuse_own_comparisons
 from dynascope.capture.protocols.hashing import hash_key, note_number
 from dynascope.capture.protocols.overriding import PLAIN_TENSORS, behaviour, holding
@@ -48,6 +48,7 @@ from dynascope.capture.values import (
     CellValue,
     ConstantValue,
     DictValue,
+    DictViewValue,
     FunctionValue,
     InstanceDictionaryValue,
     InstanceValue,
@@ -381,6 +382,20 @@ class Outside:
             value.default_factory = self.realize(object.default_factory, AttributeSource(source, "default_factory"))
         return self.remember(object, value)
 
+    def _view(self, object: Any, source: Source) -> Value:
+        """What `keys()`, `values()` or `items()` of a dict gave: it shows that dict as it is by now."""
+        self.guard_type(object, source)
+        instance = InstanceValue(type(object), source, object)
+        try:
+            shown = contents.behind_proxy(self.machine, instance)
+        except Break:  # its keys cannot be looked at
+            shown = None
+        if shown is None:
+            return self.remember(object, InstanceValue(type(object), source, object))
+        value = DictViewValue(shown, VIEWS[type(object)])
+        value.source = source
+        return self.remember(object, value)
+
     def _key(self, key: Any) -> tuple[Any, Value]:
         """What finds the key (see `protocols.hashing`), and the key. Keys are constants of the guard that says which they are.
 
@@ -614,6 +629,9 @@ def item_source(source: Source, key: Any) -> Source:
 
 
 Rule = Callable[[Outside, Any, Source], Value]
+VIEWS = {
+    type(getattr(cls(), kind)()): kind for cls in (dict, collections.OrderedDict) for kind in ("keys", "values", "items")
+}  # fmt: skip
 EXACT_RULES: dict[type, Rule] = {
     list: Outside._list,
     tuple: Outside._tuple,
@@ -626,6 +644,7 @@ EXACT_RULES: dict[type, Rule] = {
     types.FunctionType: Outside._function,
     types.MethodType: Outside._method,
     functools.partial: Outside._partial,
+    **dict.fromkeys(VIEWS, Outside._view),
     slice: Outside._slice,
     **dict.fromkeys((re.Pattern, TorchVersion, type(sys.version_info), contextvars.ContextVar), Outside._identity),
     **dict.fromkeys(ITERATORS, Outside._iterator),

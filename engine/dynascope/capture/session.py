@@ -66,6 +66,7 @@ from dynascope.capture.calls import (  # noqa: F401 (they register what callable
     optimizers,
     own_warnings,
     packed_sequences,
+    pickled,
     process_groups,
     profiling,
     quantiles,
@@ -144,9 +145,11 @@ from dynascope.capture.values import (
     DataValue,
     FunctionValue,
     GradientValue,
+    InstanceValue,
     MutableValue,
     TensorValue,
     Value,
+    own_dictionary,
 )
 from dynascope.capture.world import note, recording
 from dynascope.dataclass import dataclass
@@ -435,7 +438,7 @@ class Session:
 
     def is_without_tensors(self, frame: Frame) -> bool:
         """Whether a function is of a module that does not know torch, has done nothing so far that is in the graph, and was given
-        nothing that could: a progress bar, an environment. Its pieces are not worth compiling."""
+        nothing that could (`may_compute`): a progress bar, an environment. Its pieces are not worth compiling."""
         is_idle = frame.began[0] == len(self.machine.graph.graph.nodes) and not knows_torch(frame.globals)
         return is_idle and not any(map(may_compute, frame.slots.values()))
 
@@ -646,8 +649,19 @@ class Session:
 
 
 def may_compute(value: Value | None) -> bool:
+    """Whether it is a tensor, a module or a function, or an object that holds such: its methods may."""
     kind = type(None) if value is None else value.python_type
-    return issubclass(kind, (torch.Tensor, torch.nn.Module, FunctionType, MethodType))
+    return issubclass(kind, COMPUTING) or (isinstance(value, InstanceValue) and holds_what_computes(value))
+
+
+def holds_what_computes(value: InstanceValue) -> bool:
+    own = (own_dictionary(value) or {}).values()
+    written = (each.python_type for each in value.attributes.values())
+    return any(isinstance(each, TENSORS) for each in own) or any(issubclass(each, TENSORS) for each in written)
+
+
+TENSORS = (torch.Tensor, torch.nn.Module)
+COMPUTING = (*TENSORS, FunctionType, MethodType)
 
 
 def place_raised(error: Exception) -> str:

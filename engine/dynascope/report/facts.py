@@ -286,7 +286,8 @@ class FunctionFact:
     """A function of the user's that the engine was asked to compile; `span` runs from its first line to its last.
 
     `compiled_at` is the expression that asked for it, such as `torch.compile(model)`; of a library's module that the program only calls
-    it is the module, `model` of `model(x)`; else None where nothing in the program asked.
+    it is the module, `model` of `model(x)`, and of one that a library calls for it what of the library was called, `trainer.train`; else
+    None where nothing in the program asked.
     """
 
     identifier: str

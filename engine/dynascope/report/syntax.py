@@ -177,10 +177,12 @@ def callee(span: Span) -> Span:
     return span if call is None else _span_of(span.file, call.func)
 
 
-def owner_texts(span: Span) -> dict[str, str]:
+def owner_texts(span: Span, is_called_there: bool = True) -> dict[str, str]:
     """What `self` is of what was asked for at the place: `model` of `torch.compile(model)`, and of `model` itself where it is called."""
     if _call_at(span) is not None:
         return argument_texts(span, ("self",))
+    if not is_called_there:
+        return {}
     text = statement_text(span)
     return {"self": text} if text else {}
 

@@ -14,7 +14,7 @@ from dynascope.capture.calls.arguments import Arguments, Keywords
 from dynascope.capture.calls.registry import MEANINGS
 from dynascope.capture.protocols import operators
 from dynascope.capture.protocols.contents import contents_of
-from dynascope.capture.protocols.operators import COMPARING, COMPARISONS, CONTAINER_RULES, OPERATORS, Operator
+from dynascope.capture.protocols.operators import COMPARING, COMPARISONS, OPERATORS, Operator, rule_of_containers
 from dynascope.capture.reasons import ForeignCall
 from dynascope.capture.signals import Break
 from dynascope.capture.values import ConstantValue, DictValue, ListValue, SetValue, TupleValue, Value
@@ -54,7 +54,7 @@ def _named(op: Operator, name: str, kind: type) -> Any:
 
 def of_one_kind(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
     """None where the operator asks something of the other side that its kind alone does not answer."""
-    rule = CONTAINER_RULES.get((type(left), type(right), op.function))
+    rule = rule_of_containers(left, right, op.function)
     if rule is not None and (type(left) is type(right) or all(map(is_counted, (left, right)))):
         return rule(machine, left, right)
     if type(left) is not type(right) or op.method not in COMPARING:

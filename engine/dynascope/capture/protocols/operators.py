@@ -272,7 +272,7 @@ def condition(machine: Machine, function: Any, left: Value, right: Value) -> Val
 
 
 def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> Any:
-    rule = CONTAINER_RULES.get((kind_of(left), kind_of(right), op.function))
+    rule = rule_of_containers(left, right, op.function)
     if rule is not None:
         return rule(machine, left, right)
     if op.function in (operator.eq, operator.ne) and InstanceValue not in (type(left), type(right)):
@@ -283,6 +283,15 @@ def of_containers(machine: Machine, op: Operator, left: Value, right: Value) -> 
     if op.method in ORDERING and is_ordered_by_items(left, right, op):
         return order_of_items(machine, op, left, right)
     return by_methods(machine, op, left, right)
+
+
+def rule_of_containers(left: Value, right: Value, function: Callable) -> Rule | None:
+    """None for the values of a dict, which are no set, and where pairs of a dict are looked for: these are found by their keys, and their
+    values compared."""
+    kinds = {side.kind for side in (left, right) if isinstance(side, DictViewValue)}
+    if "values" in kinds or ("items" in kinds and function in SUBSETS):
+        return None
+    return CONTAINER_RULES.get((kind_of(left), kind_of(right), function))
 
 
 ORDERING = ("__lt__", "__le__", "__gt__", "__ge__")
@@ -683,6 +692,7 @@ def _subset(function: Callable) -> Callable[[Any, Any, Any], Value]:
 
 
 SETS = (SetValue, DictViewValue)
+SUBSETS = (operator.lt, operator.le, operator.gt, operator.ge)
 Rule = Callable[[Any, Any, Any], Value]
 CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
     (ListValue, ListValue, operator.add): _concatenate,
@@ -708,6 +718,6 @@ CONTAINER_RULES: dict[tuple[type, type, Callable], Rule] = {
         for right in SETS
         for function, select in SET_OPERATIONS.items()
     },
-    **{(SetValue, SetValue, function): _subset(function) for function in (operator.lt, operator.le, operator.gt, operator.ge)},
+    **{(left, right, function): _subset(function) for left in SETS for right in SETS for function in SUBSETS},
     **{(SetValue, SetValue, operator_in_place(function)): _set_in_place(function) for function in SET_OPERATIONS},
 }
