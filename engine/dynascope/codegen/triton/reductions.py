@@ -61,7 +61,8 @@ def scan_rule_for(kind: ScanKind, dtype: torch.dtype) -> ScanRule:
         return ScanRule("1", "{0} * {1}", "tl.cumprod({0}, {axis})", "tl.reduce({0}, {axis}, product)")
     name = "largest_so_far" if kind == "max" else "smallest_so_far"
     identity = _extremum(kind == "max", dtype).identity
-    return ScanRule(identity, f"{name}({{0}}, {{1}})", f"tl.associative_scan({{0}}, {{axis}}, {name})", f"tl.reduce({{0}}, {{axis}}, {name})")
+    scan, fold = (f"tl.{function}({{0}}, {{axis}}, {name})" for function in ("associative_scan", "reduce"))
+    return ScanRule(identity, f"{name}({{0}}, {{1}})", scan, fold)
 
 
 def _logical(kind: str) -> Rule:

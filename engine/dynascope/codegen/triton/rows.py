@@ -279,7 +279,8 @@ class _RowKernel:
                 self.writer.write(f"{name} = tl.full({shape}, {identity}, {kind})")
         needed = self._needed(number)
         for scan in self._scans(needed):
-            self.writer.write(f"{self.printer.name(scan)}_carry = tl.full({self._row_shape()}, {self._scan_rule(scan).identity}, {self._kind(scan)})")
+            identity = self._scan_rule(scan).identity
+            self.writer.write(f"{self.printer.name(scan)}_carry = tl.full({self._row_shape()}, {identity}, {self._kind(scan)})")
         block = self.plan.column_block
         with self.writer.block(f"for start in {self._range(self.tile.text(self.plan.steps * block), block)}:"):
             self.writer.write_all(place_axis(self.tile, self.column, start))
