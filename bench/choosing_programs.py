@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-
 from memory_programs import BF16, program
 
 
@@ -181,6 +180,11 @@ def complex_turn(x):
 
 @program(lambda on: (on.normal(64, 128, 64, 64, grad=True), on.weight(128, 1, 3, 3, grad=True)))
 def depthwise(x, w):
+    return F.conv2d(x, w, padding=1, groups=128)
+
+
+@program(lambda on: (on.normal(64, 128, 64, 64, dtype=BF16, grad=True), on.weight(128, 1, 3, 3, dtype=BF16, grad=True)))
+def depthwise_halves(x, w):
     return F.conv2d(x, w, padding=1, groups=128)
 
 

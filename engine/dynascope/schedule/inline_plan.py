@@ -34,6 +34,9 @@ CHEAP_COST = 4
 SMALL_SHARE = 8
 REPEATED_COST = 8
 REPEATED_TIMES = 8
+REPEATED_LOADS = 30
+"""Loads for each element of what several places of a reader are read of (one dimension of an interpolation after the other): through memory
+it takes as many as it has itself, and one for each place."""
 LANES_TIMES = 1.5
 """Lanes compute what they read under a guard also where they do not use it: parts of a concatenation. On a GPU that is dear where it is put
 together from many places itself (gradients of rotated queries and keys, side by side), because each load is issued."""
@@ -153,7 +156,7 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
     times = iterations(reader) * places / max(nominal(buffer.elements), 1)
     if weight.places >= MANY_PLACES and has_reduction(reader.body):
         return False
-    if places > 1 and weight.loads > 1 and times > REPEATED_TIMES:
+    if places > 1 and weight.loads > 1 and (times > REPEATED_TIMES or times * weight.loads > REPEATED_LOADS):
         return False
     is_dear = weight.cost >= REPEATED_COST if node.device.type == "cpu" else weight.places >= MANY_PLACES
     if is_dear and times > LANES_TIMES and _is_guarded(reader, buffer):
