@@ -207,3 +207,114 @@ def wasserstein_rows(x, y):
 def discounted(rewards, values):
     weights = 0.99 ** torch.arange(1024, device=rewards.device)[:, None]
     return ((rewards * weights).flip(1).cumsum(1).flip(1) / weights - values).square().mean()
+
+
+@program(lambda on: (on.below(256, 4096, 2048).to(torch.uint8), on.normal(4096, 32), on.normal(4096, 32)))
+def unpack_four_bits(q, scale, low):
+    q = torch.stack([q & 15, q >> 4], -1).flatten(1).view(q.shape[0], 32, -1)
+    return (q.float() * scale[..., None] + low[..., None]).to(BF16)
+
+
+@program(lambda on: (on.normal(16384, 1024), on.weight(256)))
+def codes(x, edges):
+    return torch.bucketize(x, edges.sort().values)
+
+
+@program(lambda on: (on.normal(16384, 1024),))
+def mu_law(x):
+    x = x.tanh()
+    y = x.sign() * torch.log1p(255 * x.abs()) / 5.545177444479562
+    return ((y + 1) / 2 * 255 + 0.5).to(torch.uint8)
+
+
+@program(lambda on: (on.normal(65536, 64, grad=True), on.below(4096, 65536, 16)))
+def neighbours_max(x, i):
+    return x[i].amax(1)
+
+
+@program(lambda on: (on.normal(1048576, 3, grad=True), on.weight(3, 3, grad=True)))
+def turned_points(x, r):
+    return (x[:, None, :] * r).sum(-1)
+
+
+@program(lambda on: (on.normal(65536, 4, 4), on.normal(65536, 4, 4)))
+def small_products(a, b):
+    return a @ b
+
+
+@program(lambda on: (on.normal(65536, 16, grad=True), on.weight(16, 8, grad=True), on.weight(16, 8, grad=True)))
+def mixture(x, mean, log_scale):
+    z = (x[..., None] - mean) * torch.exp(-log_scale)
+    return -torch.logsumexp(-0.5 * z * z - log_scale, -1).sum(-1).mean()
+
+
+@program(lambda on: (on.normal(16, 2048, 1024, dtype=BF16, grad=True), on.weight(1024, 1, 4, dtype=BF16, grad=True)))
+def causal_conv(x, w):
+    return F.silu(F.conv1d(F.pad(x.transpose(1, 2), (3, 0)), w, groups=1024)).transpose(1, 2)
+
+
+@program(lambda on: (on.normal(8192, 4096, grad=True), on.below(4096, 8192)))
+def one_hot_targets(x, t):
+    return ((x.sigmoid() - F.one_hot(t, 4096)) ** 2).mean()
+
+
+@program(lambda on: (on.normal(16, 64, 96, 96, grad=True),))
+def windows_unfolded(x):
+    return F.unfold(x, 3, padding=1).view(x.shape[0], 64, 9, -1).softmax(2).sum(2)
+
+
+@program(lambda on: (on.normal(8, 32, 32, 64, 64, grad=True),))
+def trilinear(x):
+    return F.interpolate(x, scale_factor=2, mode="trilinear")
+
+
+@program(lambda on: (on.normal(16, 64, 128, 128, grad=True),))
+def bilinear_training(x):
+    return F.interpolate(x, scale_factor=2, mode="bilinear")
+
+
+@program(lambda on: (on.normal(16, 64, 128, 128, dtype=BF16, grad=True),))
+def nearest_training(x):
+    return F.interpolate(x, scale_factor=2) * 2
+
+
+@program(lambda on: (on.normal(8192, 2048),))
+def nan_mean(x):
+    x = torch.where(x > 2, torch.nan, x)
+    return torch.nan_to_num(x - x.nanmean(-1, keepdim=True))
+
+
+@program(lambda on: (on.normal(8192, 2048, grad=True),))
+def differences(x):
+    return (x.diff(dim=-1).abs() + x.diff(dim=-1).square()).mean(-1)
+
+
+@program(lambda on: (on.normal(16, 1024, 1024, grad=True),))
+def total_variation(x):
+    return (x[:, 1:] - x[:, :-1]).abs().mean() + (x[:, :, 1:] - x[:, :, :-1]).abs().mean()
+
+
+@program(lambda on: (on.normal(4096, 4096), on.normal(4096, 4096)))
+def special_functions(x, y):
+    return torch.lgamma(x.abs() + 1) + torch.erfinv(y.tanh()) + torch.special.i0e(x)
+
+
+@program(lambda on: (on.normal(256, 512, 128, grad=True), on.normal(256, 512, 128, grad=True), on.normal(256, 512, 128)))
+def triplet(a, p, n):
+    return F.triplet_margin_loss(a.flatten(0, 1), p.flatten(0, 1), n.flatten(0, 1))
+
+
+@program(lambda on: (on.normal(8192, 512, grad=True), on.below(512, 8192, 512)))
+def permuted(x, order):
+    return x.gather(1, order).cumsum(1) / torch.arange(1, 513, device=x.device)
+
+
+@program(lambda on: (on.normal(64, 256, 56, 56, dtype=BF16, grad=True), on.weight(256, grad=True), on.weight(256, grad=True)))
+def frozen_norm(x, w, b):
+    return F.relu(x * w.to(x.dtype)[:, None, None] + b.to(x.dtype)[:, None, None])
+
+
+@program(lambda on: (on.normal(2048, 1024), on.normal(2048, 1024)))
+def ranks(x, y):
+    rx, ry = x.argsort(-1).argsort(-1).float(), y.argsort(-1).argsort(-1).float()
+    return F.cosine_similarity(rx - rx.mean(-1, keepdim=True), ry - ry.mean(-1, keepdim=True), dim=-1)

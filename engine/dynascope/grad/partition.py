@@ -35,11 +35,11 @@ aten = torch.ops.aten
 
 BESIDE_POINTWISE = {
     *overloads("_to_copy clone full arange.start_step arange.start arange tril triu"),
-    *overloads("floor_divide floor_divide.Scalar rsub.Tensor special_i0"),
+    *overloads("floor_divide floor_divide.Scalar rsub.Tensor special_i0 one_hot"),
     UNIFORM,
 }
 """Steps that may run again in the backward pass, as views may and what torch says is pointwise: each element costs a few operations and
-reads no neighbour."""
+reads no neighbour, of places at most its row's."""
 
 DISCOUNT = 8
 """An input that eager keeps too is usually alive anyway (a parameter, the previous layer's output), and so is a result: keeping

@@ -70,12 +70,12 @@ def _where(nest: NestBuilder, place: Scalar, source: int, target: int, aligns: b
     return (place + 0.5) * ratio_of(nest, source, target, scale, place.dtype) - 0.5
 
 
-@rule(aten.upsample_bicubic2d.default, on_gpus=True)
+@rule(aten.upsample_bicubic2d.default)
 def bicubic(call: Lowering) -> Lowered | NotLowered:
     """Along the columns first, as the library does: each dimension by itself takes four steps, both at once sixteen."""
     x, aligns = call.arguments[0], bool(call.arguments[2])
     sources, targets = x.sizes[2:], call.results[0].shape[2:]
-    if (refused := _refused(x.dtype, sources, targets)) is not None:
+    if (refused := _refused(x.dtype, sources, targets, call)) is not None:
         return refused
     nodes: list[LoopNode] = []
     for side in (1, 0):
@@ -116,13 +116,15 @@ def _scale(call: Lowering, position: int, side: int) -> float | None:
     return call.operand(position + side, ("scales_h", "scales_w")[side])
 
 
-def _refused(dtype: torch.dtype, sources: Sequence, targets: Sequence) -> NotLowered | None:
+def _refused(dtype: torch.dtype, sources: Sequence, targets: Sequence, call: Lowering) -> NotLowered | None:
     if not dtype.is_floating_point:
         return NotLowered("integers are rounded in a way of their own")
     if any(isinstance(size, Size) for size in (*sources, *targets)):
         return NotLowered("interpolation between sizes that vary")
     if tuple(sources) == tuple(targets) or 0 in (*sources, *targets):
         return NotLowered("a copy")
+    if call.device.type == "cpu" and math.prod(targets) <= math.prod(sources):
+        return NotLowered("fewer results than sources, which the library is faster at on a processor")
     return None
 
 
@@ -132,7 +134,7 @@ def _gradient_rule(taps: Callable[[Scalar, int], Taps], reach: int) -> Callable[
     def apply(call: Lowering) -> Lowered | NotLowered:
         gradient, _, sizes, aligns = call.arguments[:4]
         sources, targets = call.results[0].shape[2:], gradient.sizes[2:]
-        if (refused := _refused(gradient.dtype, sources, targets)) is not None:
+        if (refused := _refused(gradient.dtype, sources, targets, call)) is not None:
             return refused
         dtype = compute_dtype(gradient.dtype)
         nodes: list[LoopNode] = []
@@ -204,5 +206,5 @@ def _gathered(
     return _finished(call, nest, _total(map(given, range(shares.count))), nodes, is_last=dimension == len(sizes) - 1)
 
 
-rule(aten.upsample_bicubic2d_backward.default, on_gpus=True)(_gradient_rule(_cubic, 2))
+rule(aten.upsample_bicubic2d_backward.default)(_gradient_rule(_cubic, 2))
 rule(aten.upsample_bilinear2d_backward.default, on_gpus=True)(_gradient_rule(_linear, 1))
