@@ -27,6 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))
 
+import choosing_programs  # noqa: E402, F401 (registers its programs)
 import dynascope  # noqa: E402
 import torch  # noqa: E402
 from cpu_kernels import geomean  # noqa: E402

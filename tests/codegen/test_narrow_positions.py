@@ -24,8 +24,8 @@ def texts(function, *inputs):
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
 def test_places_between_pixels(mode):
-    (text,) = texts(lambda x: F.interpolate(x, scale_factor=2.0, mode=mode) + 1, torch.randn(2, 3, 16, 16))
-    assert "int64" not in text
+    made = texts(lambda x: F.interpolate(x, scale_factor=2.0, mode=mode) + 1, torch.randn(2, 3, 16, 16))
+    assert made and not any("int64" in text for text in made)
 
 
 def test_what_the_program_keeps_is_as_wide_as_it_says():

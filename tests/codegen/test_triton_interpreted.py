@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 
@@ -268,6 +269,56 @@ def test_scans_go_on_from_block_to_block_and_fuse(monkeypatch):
 
     executor = check_on_gpu(scans, normal(3, 75), normal(3, 1), rtol=1e-4, atol=1e-5)
     assert any("_carry" in kernel.text for kernel in executor.kernels)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int8, torch.bool])
+@pytest.mark.parametrize("dimension", [0, 1])
+@pytest.mark.parametrize("is_held", [True, False])
+def test_extrema_so_far_and_their_places(dtype, dimension, is_held, monkeypatch):
+    """Equal ones, zeros of either sign, NaN and what comes after it, in one block and from block to block."""
+    if not is_held:
+        never_held(monkeypatch)
+        monkeypatch.setattr(row_plan, "_looped", lambda columns, *_: row_plan.RowPlan("looped", 1, 8, 1, -(-columns // 8)))
+    x = (normal(9, 75) * 2).round() * -1
+    if dtype.is_floating_point:
+        x[2, 30] = x[5, 3] = x[5, 40] = float("nan")
+        x[7, :2], x[8, :9] = torch.tensor([-math.inf, math.inf]), -math.inf
+    x = x.to(dtype)
+    executor = check_on_gpu(lambda x: (*x.cummax(dimension), *x.cummin(dimension)), x, equal_nan=True, rtol=0, atol=0)
+    assert all("associative_scan" in kernel.text for kernel in executor.kernels) and executor.kernels
+    if dtype.is_floating_point:
+        zeros = torch.tensor([[0.0, -0.0, 0.0, -0.0, -1.0, -0.0]], dtype=dtype)
+        check_on_gpu(lambda x: tuple(torch.signbit(x.cummax(1).values).unbind(1)), zeros)
+
+
+@pytest.mark.parametrize("mode", ["bicubic", "bilinear"])
+@pytest.mark.parametrize("aligns", [False, True])
+@pytest.mark.parametrize(
+    "size, to", [((5, 6), (10, 12)), ((7, 4), (3, 9)), ((5, 5), (13, 5)), ((1, 6), (4, 1)), ((9, 3), (1, 11)), ((3, 12), (9, 4))]
+)
+def test_interpolation_and_its_gradient(mode, aligns, size, to):
+    """Up, down, between sizes that do not divide, to and from one element: against float64."""
+    operator = getattr(torch.ops.aten, f"upsample_{mode}2d")
+    gradient = getattr(torch.ops.aten, f"upsample_{mode}2d_backward").default
+    x, tangent = normal(2, 3, *size), normal(2, 3, *to)
+
+    def both(x, tangent):
+        return operator.default(x, to, aligns), gradient(tangent, to, [2, 3, *size], aligns)
+
+    executor = check_on_gpu(both, x, tangent, rtol=1e-4, atol=1e-5)
+    if mode == "bicubic" and to == (10, 12):
+        assert len(executor.kernels) == 6  # a dimension by itself, both ways, and a table of shares for each
+    exact = both(x.double(), tangent.double())
+    for mine, wanted in zip(executor(x, tangent), exact, strict=True):
+        torch.testing.assert_close(mine.double(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_interpolation_by_a_factor_of_the_program():
+    def doubled(x, tangent):
+        gradient = torch.ops.aten.upsample_bicubic2d_backward.default(tangent, [10, 12], [2, 3, 5, 6], False, 2.0, 2.0)
+        return torch.ops.aten.upsample_bicubic2d.default(x, [10, 12], False, 2.0, 2.0), gradient
+
+    check_on_gpu(doubled, normal(2, 3, 5, 6), normal(2, 3, 10, 12), rtol=1e-4, atol=1e-5)
 
 
 def check_on_gpu(function, *inputs, **limits):

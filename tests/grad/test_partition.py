@@ -34,6 +34,13 @@ def test_a_loss_of_an_input_keeps_that_input_alone():
     assert [s.origin for s in pair.saved] == [InputItself(0)]
 
 
+def test_what_classes_are_compared_with_is_made_again_from_them():
+    """Not kept beside the probabilities that it is subtracted from."""
+    x, classes = torch.randn(64, 32, requires_grad=True), torch.randint(0, 32, (64,))
+    pair = pair_of(lambda x, t: ((x.sigmoid() - F.one_hot(t, 32)) ** 2).mean(), [x, classes])
+    assert sum(saved.layout.dtype is torch.float32 for saved in pair.saved) == 1
+
+
 def test_places_of_pooling_are_kept_in_as_few_bytes_as_a_plane_needs():
     """Unless they are a result, which is kept as it is."""
     for side, bytes_of_a_place in ((16, 2), (200, 4)):

@@ -262,6 +262,8 @@ REDUCTIONS: dict[str, Callable[[torch.Tensor, torch.dtype], torch.Tensor]] = {
 SCANS: dict[str, Callable[[torch.Tensor, torch.dtype], torch.Tensor]] = {
     "sum": lambda value, dtype: value.cumsum(1, dtype=dtype),
     "prod": lambda value, dtype: value.cumprod(1, dtype=dtype),
+    "max": lambda value, dtype: value.cummax(1).values,
+    "min": lambda value, dtype: value.cummin(1).values,
 }
 _NAMES = {
     "absolute": "abs", "truncate": "trunc", "square_root": "sqrt", "reciprocal_square_root": "rsqrt", "negate": "neg",

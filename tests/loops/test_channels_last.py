@@ -6,13 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from dynascope.configuration import Options
+from dynascope.grad.differentiate import differentiate
 from dynascope.loops.layouts import channels_last
 from dynascope.loops.lower import lower
-from dynascope.loops.lower.channels_last import turned_layouts
+from dynascope.loops.lower.channels_last import turned_layouts, turned_pair
 from dynascope.loops.nodes import ExternCall, TensorView
 from dynascope.schedule.fusion import fuse
 from interpreting import run_program, run_schedule
 from recording import record
+from torch.fx import symbolic_trace
 
 IMAGE = torch.randn(2, 8, 6, 6)
 W, B = torch.randn(8, 8, 3, 3) * 0.2, torch.randn(8)
@@ -119,6 +121,22 @@ def test_a_bias_is_added_by_a_kernel_but_where_torch_adds_it_before_it_rounds():
     assert whole.arguments[2] is None and isinstance(depthwise.arguments[2], TensorView)
     strict = lower(graph, options=Options(numerics="strict"))
     assert all(isinstance(call.arguments[2], TensorView) for call in library_calls(strict))
+
+
+@pytest.mark.parametrize("channels, is_turned", [(8, True), (1, False)])
+def test_one_channel_a_group_is_worth_copies(channels, is_turned):
+    """A convolution by itself, whose rows torch's own kernels would read; of all channels cuDNN copies itself."""
+
+    def alone(x, w):
+        return F.conv2d(x, w, padding=1, groups=channels)
+
+    x, w = torch.randn(4, 8, 12, 12, requires_grad=True), torch.randn(8, 8 // channels, 3, 3, requires_grad=True)
+    pair = differentiate(symbolic_trace(alone), [x, w])
+    for graph in (pair.forward, pair.backward):
+        for node in graph.graph.nodes:
+            node.meta["device"] = torch.device("cuda:0")
+    forward, backward = turned_pair(pair.forward, pair.backward, [], None)
+    assert bool(forward.layouts) == bool(backward.layouts) == is_turned
 
 
 def test_nothing_is_turned_where_copies_cost_what_it_saves():

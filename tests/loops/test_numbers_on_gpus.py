@@ -74,3 +74,14 @@ def test_a_number_in_a_tensor_of_the_processor_is_not_rounded_first(dtype):
 
     found = zip(dynascope.compile(with_number)(x, number), with_number(x, number), strict=True)
     assert [torch.equal(ours, eagers) for ours, eagers in found] == [True] * 8
+
+
+@pytest.mark.parametrize(
+    ("dtype", "between"), [(torch.int8, torch.int32), (torch.int16, torch.int32), (torch.uint8, torch.int64)], ids=str
+)
+def test_floats_become_narrow_integers_by_what_wraps_as_the_librarys_kernel(dtype, between):
+    """Bytes without a sign come of 64 bits, what has a sign of 32; a processor's library has other ways."""
+    body = body_on("cuda:0", lambda x: x.to(dtype), X)
+    assert [operation.dtype for operation in body if isinstance(operation, Compute)] == [between, dtype]
+    with pytest.raises(ValueError):
+        body_on("cpu", lambda x: x.to(dtype), X)

@@ -111,6 +111,35 @@ def test_a_processor_leaves_rows_to_the_library():
     assert is_lowered(double, x.to(memory_format=torch.channels_last))
 
 
+@pytest.mark.parametrize("aligns", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("size, to", [((5, 6), (10, 12)), ((7, 4), (9, 11)), ((1, 6), (4, 13)), ((9, 3), (7, 30))])
+def test_bicubic_results_and_gradients_are_as_near_to_float64_as_eagers(size, to, dtype, channels_last, aligns):
+    """On a processor where there are more of them than sources; each dimension by itself."""
+    x = torch.randn(2, 3, *size, dtype=dtype)
+    x = (x.contiguous(memory_format=torch.channels_last) if channels_last else x).requires_grad_()
+    function = lambda x: F.interpolate(x, to, mode="bicubic", align_corners=aligns)  # noqa: E731
+    assert is_lowered(function, x)
+    tangent = torch.randn(2, 3, *to, dtype=dtype)
+    exact = results(function, x.detach().double().requires_grad_(), tangent.double())
+    dynascope.reset()
+    for mine, eager, wanted in zip(results(dynascope.compile(function), x, tangent), results(function, x, tangent), exact, strict=True):
+        assert mine.dtype == eager.dtype and laid_out(mine) == laid_out(eager)
+        far, allowed = ((each.double() - wanted).norm() / wanted.norm() for each in (mine, eager))
+        assert far <= 1.5 * allowed + 1e-6 * (dtype != torch.float64) + 1e-14
+
+
+def results(function, x, tangent):
+    y = function(x)
+    return y, *torch.autograd.grad(y, x, tangent)
+
+
+def test_fewer_results_than_sources_and_copies_are_left_to_the_library():
+    for to in ((4, 5), (5, 6)):
+        assert not is_lowered(lambda x, to=to: F.interpolate(x, to, mode="bicubic"), torch.randn(1, 2, 5, 6))
+
+
 def test_a_costly_value_is_not_computed_for_each_window():
     """Sixteen readings of each element: its exponential is computed once, in a kernel before."""
     x = torch.randn(1, 8, 8, 8).to(memory_format=torch.channels_last)

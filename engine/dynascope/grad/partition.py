@@ -20,6 +20,7 @@ from dynascope.dataclass import dataclass
 from dynascope.grad.cut import SINK, SOURCE, FlowNetwork
 from dynascope.grad.held import held_values, of_what_was_held
 from dynascope.grad.keeping import Residence, residence_of
+from dynascope.grad.layouts_read import elements_read, with_stand_ins
 from dynascope.grad.metadata import overloads
 from dynascope.grad.operators import is_view
 from dynascope.grad.options import GradOptions
@@ -34,11 +35,11 @@ aten = torch.ops.aten
 
 BESIDE_POINTWISE = {
     *overloads("_to_copy clone full arange.start_step arange.start arange tril triu"),
-    *overloads("floor_divide floor_divide.Scalar rsub.Tensor special_i0"),
+    *overloads("floor_divide floor_divide.Scalar rsub.Tensor special_i0 one_hot"),
     UNIFORM,
 }
 """Steps that may run again in the backward pass, as views may and what torch says is pointwise: each element costs a few operations and
-reads no neighbour."""
+reads no neighbour, of places at most its row's."""
 
 DISCOUNT = 8
 """An input that eager keeps too is usually alive anyway (a parameter, the previous layer's output), and so is a result: keeping
@@ -70,7 +71,7 @@ def partition(
     saved: list[Any] = border
     if options.saving == "minimum-cut":
         saved = _minimum_cut(border, _alive(inputs, results), residence_of(forward), _made_once(forward, inputs, results))
-    again = _with_recomputation(backward, gradients, saved)
+    again = _with_recomputation(with_stand_ins(backward, [*saved, *tangents]), gradients, saved)
     numbers = _numbers_read([(s.arguments, s.keywords, s.outputs) for s in again] + [saved, tangents], inputs)
     return Parts(used(forward, [*visible, *saved]), again, [*saved, *numbers])
 
@@ -99,7 +100,7 @@ def _read_by_backward(
     """The forward values that backward steps read, or that are gradients themselves."""
     made = {id(output) for step in backward for output in step.outputs} | {id(tangent) for tangent in tangents}
     found: dict[int, Any] = {}
-    for value in [*(v for step in backward for v in step.inputs()), *(g for g in gradients if g is not None)]:
+    for value in [*(v for step in backward for v in elements_read(step)), *(g for g in gradients if g is not None)]:
         if id(value) not in made and not value.name.startswith("constant_"):
             found.setdefault(id(value), value)
     return list(found.values())
@@ -232,7 +233,7 @@ def recomputed(
     Raises `DifferentiationRefused` where they need a value that neither was saved nor can be computed again.
     """
     backward = [step for step in tape.steps if step.phase == "backward"]
-    steps = _with_recomputation(backward, gradients, saved)
+    steps = _with_recomputation(with_stand_ins(backward, [*saved, *tangents]), gradients, saved)
     once = _made_once([step for step in tape.steps if step.phase == "forward"], inputs, results)
     present = {id(value) for value in (*saved, *tangents)}
     for step in steps:

@@ -37,7 +37,7 @@ from dynascope.report.span import Span, UserStack
 from dynascope.sizes import Size, is_constant, product
 
 ReduceKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
-ScanKind = Literal["sum", "prod"]
+ScanKind = Literal["sum", "prod", "max", "min"]
 StoreMode = Literal["set", "add", "sum"]
 BufferRole = Literal["input", "temporary", "constant"]
 
@@ -169,7 +169,7 @@ class Reduce(Operation):
 @dataclass(frozen=True, slots=True)
 class Scan(Operation):
     """Of its argument over the one reduced loop, up to each element and with it: a value for each element, in the pass of its
-    argument. Only on GPUs."""
+    argument. Of equal extrema (zeros of either sign) it is the last one. Only on GPUs."""
 
     kind: ScanKind
 

@@ -34,6 +34,9 @@ CHEAP_COST = 4
 SMALL_SHARE = 8
 REPEATED_COST = 8
 REPEATED_TIMES = 8
+REPEATED_LOADS = 12
+"""Loads for each element of what is read at several computed places (one dimension of an interpolation after the other), of which no two
+are the same: through memory it takes as many as it has itself, and one for each place."""
 LANES_TIMES = 1.5
 """Lanes compute what they read under a guard also where they do not use it: parts of a concatenation. On a GPU that is dear where it is put
 together from many places itself (gradients of rotated queries and keys, side by side), because each load is issued."""
@@ -153,7 +156,8 @@ def _inlines(node: LoopNode, kept: frozenset[str], readers: dict[str, list[Node]
     times = iterations(reader) * places / max(nominal(buffer.elements), 1)
     if weight.places >= MANY_PLACES and has_reduction(reader.body):
         return False
-    if places > 1 and weight.loads > 1 and times > REPEATED_TIMES:
+    is_long = times > REPEATED_TIMES or (times * weight.loads > REPEATED_LOADS and _is_scattered(reader, buffer))
+    if places > 1 and weight.loads > 1 and is_long:
         return False
     is_dear = weight.cost >= REPEATED_COST if node.device.type == "cpu" else weight.places >= MANY_PLACES
     if is_dear and times > LANES_TIMES and _is_guarded(reader, buffer):
@@ -183,6 +187,11 @@ def _is_widened_for_several(reader: LoopNode | ScatterNode, kept: frozenset[str]
 def _reads(reader: LoopNode | ScatterNode, buffer: Buffer) -> int:
     """At how many places one iteration reads a buffer."""
     return sum(isinstance(op, Load) and op.buffer == buffer.name for op in reader.body)
+
+
+def _is_scattered(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:
+    """Whether the places where it is read are computed."""
+    return all(op.index.loaded for op in reader.body if isinstance(op, Load) and op.buffer == buffer.name)
 
 
 def _is_guarded(reader: LoopNode | ScatterNode, buffer: Buffer) -> bool:

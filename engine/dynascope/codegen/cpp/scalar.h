@@ -1,6 +1,6 @@
 typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
 typedef int i32; typedef unsigned u32; typedef long i64; typedef float f32; typedef double f64; typedef int mask;
-#define TO(type, x) __builtin_convertvector(x, type)
+#define TO(type, x) to<type>(x)
 #define INLINE static inline __attribute__((always_inline))
 extern "C" {
 float expm1f(float); float sinf(float); float cosf(float); float tanf(float); float asinf(float);

@@ -9,6 +9,18 @@ VECTOR(U16, u16) VECTOR(U32, u32)
 #undef VECTOR
 typedef I32 M;
 
+// Lanes converted. gcc does those of half or twice the width as vectors, and integers further apart one by one.
+template <class T, class S> INLINE T to(S x) {
+  enum { S_BYTES = sizeof(S) / N, T_BYTES = sizeof(T) / N };
+  if constexpr (S_BYTES == 1 && T_BYTES > 2)
+    return to<T>(__builtin_convertvector(x, I16));
+  else if constexpr ((S_BYTES == 2 && T_BYTES == 8) || (T_BYTES < 4 && S_BYTES == 8))
+    return to<T>(__builtin_convertvector(x, I32));
+  else if constexpr (T_BYTES == 1 && S_BYTES == 4)
+    return to<T>(__builtin_convertvector(x, I16));
+  else
+    return __builtin_convertvector(x, T);
+}
 // n < N lanes are at the end of a row: the others are neither read nor written.
 #define MEMORY_BY(V, T, SOME, READ, WRITE) \
   INLINE V load(const T* p, long n) { \

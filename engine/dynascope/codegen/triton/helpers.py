@@ -30,6 +30,18 @@ def smaller(a, b):
     """The lesser one; NaN if either is."""
     return tl.where((a < b) | (a != a), a, b)
 ''',
+    "largest_so_far": '''
+@triton.jit
+def largest_so_far(before, now):
+    """The greater one, of equal ones (zeros of either sign) the later; NaN if either is."""
+    return tl.where((now >= before) | (now != now), now, before)
+''',
+    "smallest_so_far": '''
+@triton.jit
+def smallest_so_far(before, now):
+    """The lesser one, of equal ones (zeros of either sign) the later; NaN if either is."""
+    return tl.where((now <= before) | (now != now), now, before)
+''',
     "quotient": '''
 @triton.jit
 def quotient(a, b):

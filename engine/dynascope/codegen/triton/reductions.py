@@ -9,7 +9,7 @@ import torch
 
 from dynascope.codegen.triton.dtypes import TEXT
 from dynascope.dataclass import dataclass
-from dynascope.loops.nodes import ReduceKind
+from dynascope.loops.nodes import ReduceKind, ScanKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,27 @@ def rule_for(kind: ReduceKind, dtype: torch.dtype) -> Rule:
         return Rule("1", "{0} * {1}", "tl.reduce({0}, {axis}, product)", TEXT[dtype])
     largest = kind in ("max", "argmax")
     return _extremum(largest, torch.int32 if dtype == torch.bool else dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRule:
+    """`join` takes what came before and what comes after it; `scan` and `fold` a whole block along {axis}."""
+
+    identity: str
+    join: str
+    scan: str
+    fold: str
+
+
+def scan_rule_for(kind: ScanKind, dtype: torch.dtype) -> ScanRule:
+    if kind == "sum":
+        return ScanRule("0", "{0} + {1}", "tl.cumsum({0}, {axis})", "tl.sum({0}, {axis})")
+    if kind == "prod":
+        return ScanRule("1", "{0} * {1}", "tl.cumprod({0}, {axis})", "tl.reduce({0}, {axis}, product)")
+    name = "largest_so_far" if kind == "max" else "smallest_so_far"
+    identity = _extremum(kind == "max", dtype).identity
+    scan, fold = (f"tl.{function}({{0}}, {{axis}}, {name})" for function in ("associative_scan", "reduce"))
+    return ScanRule(identity, f"{name}({{0}}, {{1}})", scan, fold)
 
 
 def _logical(kind: str) -> Rule:

@@ -16,7 +16,7 @@ from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
 from dynascope.codegen.triton.online import has_finite_shift, is_of_exponentials, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
 from dynascope.codegen.triton.pointwise import all_indices
-from dynascope.codegen.triton.reductions import INDEXED, Rule, no_position, rule_for
+from dynascope.codegen.triton.reductions import INDEXED, Rule, ScanRule, no_position, rule_for, scan_rule_for
 from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, choose_walk, power_of_two, stages_of
 from dynascope.codegen.triton.tile import WIDE, Axis, Tile, needs_wide, place_axis
 from dynascope.loops.nodes import Compute, Load, Operation, Reduce, Scan, Store
@@ -279,7 +279,8 @@ class _RowKernel:
                 self.writer.write(f"{name} = tl.full({shape}, {identity}, {kind})")
         needed = self._needed(number)
         for scan in self._scans(needed):
-            self.writer.write(f"{self.printer.name(scan)}_carry = tl.full({self._row_shape()}, {self._identity(scan)}, {self._kind(scan)})")
+            identity = self._scan_rule(scan).identity
+            self.writer.write(f"{self.printer.name(scan)}_carry = tl.full({self._row_shape()}, {identity}, {self._kind(scan)})")
         block = self.plan.column_block
         with self.writer.block(f"for start in {self._range(self.tile.text(self.plan.steps * block), block)}:"):
             self.writer.write_all(place_axis(self.tile, self.column, start))
@@ -329,21 +330,20 @@ class _RowKernel:
 
     def _scan(self, number: int, carries: bool = False) -> None:
         """Within a block of columns, and on from what the blocks before came to."""
-        operation, name = self.facts.body[number], self.printer.name(number)
+        operation, name, rule = self.facts.body[number], self.printer.name(number), self._scan_rule(number)
         (argument,) = operation.arguments
         text = self.printer.spread(argument, frozenset(("row", "column")))
-        text = f"tl.where({self.column.mask}, {text}, {self._identity(number)})" if self.column.is_masked else text
-        sign = "+" if operation.kind == "sum" else "*"
+        text = f"tl.where({self.column.mask}, {text}, {rule.identity})" if self.column.is_masked else text
         if not carries:
-            self.printer.assign(number, f"tl.cum{operation.kind}({text}, {self.axis})")
+            self.printer.assign(number, self._use(rule.scan.format(text, axis=self.axis)))
             return
         self.writer.write(f"{name}_element = {text}", operation.origin)
-        self.printer.assign(number, f"{name}_carry {sign} tl.cum{operation.kind}({name}_element, {self.axis})")
-        whole = f"tl.sum({name}_element, {self.axis})" if sign == "+" else f"tl.reduce({name}_element, {self.axis}, product)"
-        self.writer.write(f"{name}_carry = {name}_carry {sign} {self._use(self._kept(whole))}", operation.origin)
+        scanned, whole = (form.format(f"{name}_element", axis=self.axis) for form in (rule.scan, rule.fold))
+        self.printer.assign(number, self._use(rule.join.format(f"{name}_carry", scanned)))
+        self.writer.write(f"{name}_carry = {self._use(rule.join.format(f'{name}_carry', self._kept(whole)))}", operation.origin)
 
-    def _identity(self, scan: int) -> str:
-        return "0" if self.facts.body[scan].kind == "sum" else "1"
+    def _scan_rule(self, scan: int) -> ScanRule:
+        return scan_rule_for(self.facts.body[scan].kind, self.facts.body[scan].dtype)
 
     def _kind(self, scan: int) -> str:
         return TEXT[self.facts.body[scan].dtype]

@@ -26,6 +26,7 @@ from dynascope.loops.lower import (  # noqa: F401  (each registers its rules)
     randomness,
     reductions,
     resampling,
+    resampling_gradients,
     shaping,
     windows,
 )

@@ -434,11 +434,14 @@ def convert(call: Lowering) -> Lowered | NotLowered:
         return NotLowered("a copy between devices")
     wanted = call.results[0].dtype
     is_narrowed = source.dtype.is_floating_point and wanted in (torch.uint8, torch.int8, torch.int16)
-    if is_narrowed and not _is_clamped(call.node.args[0], wanted):
+    is_clamped = is_narrowed and _is_clamped(call.node.args[0], wanted)
+    if is_narrowed and not is_clamped and call.device.type != "cuda":
         return NotLowered("a conversion of floats to narrow integers, which the library wraps in its own way")
     nest = call.nest(call.results[0].shape)
     value = call.raw_scalar(nest, source, nest.indices, source.dtype)
-    return call.finish(nest, (value.cast(torch.int32) if is_narrowed else value).cast(wanted))
+    if is_narrowed:  # a GPU wraps what 32 bits hold (none more than they can), bytes without a sign what 64 bits hold
+        value = value.cast(torch.int64 if wanted is torch.uint8 and not is_clamped else torch.int32)
+    return call.finish(nest, value.cast(wanted))
 
 
 ROUNDINGS = frozenset((aten.round.default, aten.trunc.default, aten.floor.default, aten.ceil.default))

@@ -78,18 +78,25 @@ def total_product(call: Lowering) -> Lowered:
     return call.finish(nest, nest.reduce("prod", value))
 
 
-def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
-    def apply(call: Lowering) -> Lowered | NotLowered:
+def _scanned_dimension(call: Lowering) -> int:
+    """The one that a scan runs along. Refused where the library is faster, or there is nothing to scan."""
+    source = call.arguments[0]
+    if not source.sizes or is_empty(source):
+        raise Refused("a scan of nothing")
+    dimension = call.operand(1, "dim") % len(source.sizes)
+    length = source.sizes[dimension]
+    are_few = nominal_product(source.sizes) < FEWEST_SCANS * nominal(length) and nominal(length) > LONGEST_FEW
+    if are_few and is_constant(source.strides[dimension], 1):
+        raise Refused("few long rows, which the library cuts")
+    return dimension
+
+
+def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered]:
+    def apply(call: Lowering) -> Lowered:
         source, layout = call.arguments[0], call.results[0]
-        if not source.sizes or is_empty(source):
-            return NotLowered("a scan of nothing")
-        dimension = call.operand(1, "dim") % len(source.sizes)
+        dimension = _scanned_dimension(call)
         nest = call.nest(source.sizes, frozenset({dimension}))
-        length = source.sizes[dimension]
-        are_few = nominal_product(source.sizes) < FEWEST_SCANS * nominal(length) and nominal(length) > LONGEST_FEW
-        if are_few and is_constant(source.strides[dimension], 1):
-            return NotLowered("few long rows, which the library cuts")
-        if is_constant(length, 1):
+        if is_constant(source.sizes[dimension], 1):
             value = element(call, nest, source).cast(layout.dtype)
             return call.finish(nest, value + 0.0 if kind == "sum" and layout.dtype.is_floating_point else value)
         value = element(call, nest, source).cast(layout.dtype).cast(accumulator_dtype(layout.dtype))
@@ -100,6 +107,31 @@ def _scan_rule(kind: ScanKind) -> Callable[[Lowering], Lowered | NotLowered]:
 
 rule(aten.cumsum.default, on_gpus=True)(_scan_rule("sum"))
 rule(aten.cumprod.default, on_gpus=True)(_scan_rule("prod"))
+
+
+def _running_extremum_rule(kind: ScanKind) -> Callable[[Lowering], Lowered]:
+    """The extremum so far and where it stands: of equal ones the last, and a NaN stays until the next one. So an element's place is the
+    last place up to there whose own element is the extremum at that place."""
+
+    def apply(call: Lowering) -> Lowered:
+        source = call.arguments[0]
+        dimension = _scanned_dimension(call)
+        nest = call.nest(source.sizes, frozenset({dimension}))
+        value = _comparable(element(call, nest, source))
+        place = nest.index_value(nest.indices[dimension])
+        if is_constant(source.sizes[dimension], 1):
+            return call.finish(nest, value, place)
+        extremum = nest.scan(kind, value)
+        is_next = value.apply("equal", extremum)
+        if value.dtype.is_floating_point:
+            is_next = is_next.apply("or", value.apply("is_nan"))
+        return call.finish(nest, extremum, nest.scan("max", is_next.where(place, place.like(0))))
+
+    return apply
+
+
+rule(aten.cummax.default, on_gpus=True)(_running_extremum_rule("max"))
+rule(aten.cummin.default, on_gpus=True)(_running_extremum_rule("min"))
 
 
 def _extremum_rule(kind: str) -> Callable[[Lowering], Lowered]:

@@ -73,16 +73,16 @@ def _neighbours(
     if _is_copied(call, dimension, 1):
         return nest.indices[dimension], nest.indices[dimension], nest.constant(0.0, dtype)
     if aligns:
-        where = place * _ratio(nest, source - 1, target - 1, None, dtype)
+        where = place * ratio_of(nest, source - 1, target - 1, None, dtype)
     else:
-        where = ((place + 0.5) * _ratio(nest, source, target, scale, dtype) - 0.5).apply("maximum", 0.0)
+        where = ((place + 0.5) * ratio_of(nest, source, target, scale, dtype) - 0.5).apply("maximum", 0.0)
     last = nest.number(source - 1, torch.int64)
     first = where.cast(torch.int64).apply("minimum", last)
     after = (first + 1).apply("minimum", last)
     return nest.computed_index(first, source), nest.computed_index(after, source), where - first.cast(dtype)
 
 
-def _ratio(nest: NestBuilder, source: Extent, target: Extent, scale: float | None, dtype: torch.dtype) -> Scalar:
+def ratio_of(nest: NestBuilder, source: Extent, target: Extent, scale: float | None, dtype: torch.dtype) -> Scalar:
     """How far results lie apart in the source. A factor that the program gave comes before the sizes."""
     if scale is not None and not isinstance(scale, Size) and scale > 0:
         return nest.constant(_rounded(1.0 / scale, dtype), dtype)
@@ -115,7 +115,7 @@ def _nearest(call: Lowering) -> Lowered | NotLowered:
             places.append(floor_divide(nest.indices[2 + number], times))
             continue
         place = nest.index_value(nest.indices[2 + number]).cast(dtype)
-        ratio = _ratio(nest, source, target, call.operand(2 + number, name), dtype)
+        ratio = ratio_of(nest, source, target, call.operand(2 + number, name), dtype)
         where = ((place + 0.5 if is_exact else place) * ratio).cast(torch.int64)
         places.append(nest.computed_index(where.apply("minimum", nest.number(source - 1, torch.int64)), source))
     return call.finish(nest, nest.load(x, tuple(places)))
