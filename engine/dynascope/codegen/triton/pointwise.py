@@ -13,7 +13,7 @@ from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.index import Extent, Index, Symbol, constant
 from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
-from dynascope.sizes import Size, estimated, is_constant, product, same
+from dynascope.sizes import Size, estimated, hint_of, is_at_hand, is_constant, product, same
 
 _TILE = 64
 _MANY_LOADS = 12
@@ -60,9 +60,10 @@ def _without_divisions(rows: tuple[Symbol, ...], most: int) -> tuple[tuple[Axis,
     blocks would lie past its end. (Of tiles of several such places Triton does not see in which direction memory runs.)"""
     last = max((at for at, symbol in enumerate(rows) if isinstance(symbol.extent, Size)), default=0)
     outer, inner = rows[:last], rows[last:]
-    if all(is_constant(symbol.extent, 1) for symbol in outer):
+    length = product(symbol.extent for symbol in inner)
+    if all(is_constant(symbol.extent, 1) for symbol in outer) or not is_at_hand(length):
         return None
-    count = estimated(product(symbol.extent for symbol in inner))
+    count = hint_of(length)
     visited = {block: -(-count // block) * block for block in _BLOCKS_ALONG if block <= most}
     block = next((block for block in visited if visited[block] <= _LITTLE_OUTSIDE * min(visited.values())), 0)
     if not block or visited[block] > _MOST_OUTSIDE * count:
