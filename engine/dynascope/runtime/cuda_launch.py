@@ -138,10 +138,15 @@ class _Plans:
         """The plan where these numbers may be any."""
         return replace(self, kernels=tuple(kernel.without_multiples(sources) for kernel in self.kernels)).build()
 
-    def odd_among(self, arguments: Sequence[Any]) -> frozenset[str]:
-        """The numbers that kernels take for multiples of 16, and that are none."""
+    @functools.cached_property
+    def multiples(self) -> tuple[tuple[int, str], ...]:
+        """The numbers that kernels take for multiples of 16, with their places among the arguments."""
         told = {p.source for kernel in self.kernels for p in kernel.parameters if p.name in kernel.aligned and not p.is_pointer}
-        return frozenset(name for name, value in zip(self.slots, arguments, strict=True) if name in told and value % ALIGNMENT)
+        return tuple((place, name) for place, name in enumerate(self.slots) if name in told)
+
+    def odd_among(self, arguments: Sequence[Any]) -> frozenset[str]:
+        """Those of them that are none. Asked at each call that the plan does not fit."""
+        return frozenset(name for place, name in self.multiples if arguments[place] % ALIGNMENT)
 
     def _plan(self, kernels: tuple[TritonKernel, ...], misaligned: Callable[..., None]) -> Launcher:
         cubins = compile_kernels(kernels, target_of(self.device), self.folder)

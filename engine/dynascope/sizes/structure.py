@@ -1,4 +1,5 @@
-"""What can be told of numbers from their expressions alone: but for `estimated` nothing here asks a hint, and nothing is logged.
+"""What can be told of numbers from their expressions alone, and from what is relied on by now. But for `estimated` no answer depends on a
+hint, and nothing is logged.
 
     same(2 * n, n + n)              True
     known("<", n, 1)                False where n is at least 2; None where only the hint would tell

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
+from dynascope.codegen.triton.row_plan import power_of_two
 from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
 from dynascope.loops.index import Extent, Index, Symbol, constant
 from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
@@ -44,7 +45,7 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
     if side is not None:
         outer, inner = side, rows[-1]
         rest = tuple(symbol for symbol in rows if symbol not in (outer, inner))
-        blocks = [min(_TILE, _power_of_two(estimated(symbol.extent))) for symbol in (outer, inner)]
+        blocks = [min(_TILE, power_of_two(estimated(symbol.extent))) for symbol in (outer, inner)]
         tiled = (Axis("row", (outer,), blocks[0]), Axis("lane", (inner,), blocks[1]))
         return ((Axis("batch", rest, 1),) if rest else ()) + tiled, 8 if blocks[0] * blocks[1] >= 2048 else 4
     between = _between_elements(facts)
@@ -153,7 +154,3 @@ def all_indices(facts: GroupFacts) -> list[Index]:
     values = [o.index for o in facts.body if isinstance(o, IndexValue)]
     extents = [constant(o.extent) for o in facts.body if isinstance(o, CheckIndex) and isinstance(o.extent, Size)]
     return [*_indices(facts), *values, *extents]
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << max(number - 1, 0).bit_length()

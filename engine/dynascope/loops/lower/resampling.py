@@ -72,14 +72,20 @@ def _neighbours(
     place = nest.index_value(nest.indices[dimension]).cast(dtype)
     if _is_copied(call, dimension, 1):
         return nest.indices[dimension], nest.indices[dimension], nest.constant(0.0, dtype)
-    if aligns:
-        where = place * ratio_of(nest, source - 1, target - 1, None, dtype)
-    else:
-        where = ((place + 0.5) * ratio_of(nest, source, target, scale, dtype) - 0.5).apply("maximum", 0.0)
+    where = where_of(nest, place, source, target, aligns, scale)
+    if not aligns:
+        where = where.apply("maximum", 0.0)
     last = nest.number(source - 1, torch.int64)
     first = where.cast(torch.int64).apply("minimum", last)
     after = (first + 1).apply("minimum", last)
     return nest.computed_index(first, source), nest.computed_index(after, source), where - first.cast(dtype)
+
+
+def where_of(nest: NestBuilder, place: Scalar, source: Extent, target: Extent, aligns: bool, scale: float | None) -> Scalar:
+    """Where a result lies among the sources, before it is moved to the first of them."""
+    if aligns:
+        return place * ratio_of(nest, source - 1, target - 1, None, place.dtype)
+    return (place + 0.5) * ratio_of(nest, source, target, scale, place.dtype) - 0.5
 
 
 def ratio_of(nest: NestBuilder, source: Extent, target: Extent, scale: float | None, dtype: torch.dtype) -> Scalar:

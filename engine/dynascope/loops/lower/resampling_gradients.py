@@ -20,7 +20,7 @@ from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import compute_dtype
 from dynascope.loops.index import Index, constant, floor_divide
 from dynascope.loops.layouts import row_major
-from dynascope.loops.lower.resampling import ratio_of
+from dynascope.loops.lower.resampling import where_of
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, fit_strides, rule, view_of
 from dynascope.loops.nodes import Buffer, LoopNode, Result, TensorView
 from dynascope.sizes import Size
@@ -63,13 +63,6 @@ def _linear(where: Scalar, source: int) -> Taps:
     return [(first, 1.0 - after), ((first + 1).apply("minimum", last), after)]
 
 
-def _where(nest: NestBuilder, place: Scalar, source: int, target: int, aligns: bool, scale: float | None) -> Scalar:
-    """Where a result lies among the sources, before it is moved to the first of them."""
-    if aligns:
-        return place * ratio_of(nest, source - 1, target - 1, None, place.dtype)
-    return (place + 0.5) * ratio_of(nest, source, target, scale, place.dtype) - 0.5
-
-
 @rule(aten.upsample_bicubic2d.default)
 def bicubic(call: Lowering) -> Lowered | NotLowered:
     """Along the columns first, as the library does: each dimension by itself takes four steps, both at once sixteen."""
@@ -82,7 +75,7 @@ def bicubic(call: Lowering) -> Lowered | NotLowered:
         source, target, dtype = sources[side], targets[side], compute_dtype(x.dtype)
         nest = call.nest((*x.sizes[: 2 + side], target, *x.sizes[3 + side :]))
         place = nest.index_value(nest.indices[2 + side]).cast(dtype)
-        taps = _cubic(_where(nest, place, source, target, aligns, _scale(call, 3, side)), source)
+        taps = _cubic(where_of(nest, place, source, target, aligns, _scale(call, 3, side)), source)
         total = _total(_at(nest, x, 2 + side, nest.computed_index(tap, source), dtype) * weight for tap, weight in taps)
         x = _finished(call, nest, total, nodes, is_last=side == 0)
     return Lowered(tuple(nodes), x)
@@ -182,7 +175,7 @@ def _table(
     source, number = nest.indices
     result = nest.index_value(shares.first(source) + number)
     own = nest.index_value(source)
-    where = _where(nest, result.cast(dtype), shares.source, shares.target, shares.aligns, scale)
+    where = where_of(nest, result.cast(dtype), shares.source, shares.target, shares.aligns, scale)
     share = _total(place.apply("equal", own).where(weight, 0.0) for place, weight in taps(where, shares.source))
     exists = result.apply("greater_equal", 0).apply("and", result.less(shares.target))
     buffer = Buffer(call.new_name(f"{call.node.name}_shares_{side}"), dtype, call.device, nest.sizes, row_major(nest.sizes))
