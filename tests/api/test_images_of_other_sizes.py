@@ -152,3 +152,33 @@ def test_corners_that_are_aligned_in_one_row(size):
     for height in (6, 2, 3, 5):
         image = torch.randn(2, 2, height, 7)
         torch.testing.assert_close(compiled(image), program(image))
+
+
+RESIZED = {
+    "twice": lambda x, mode: F.interpolate(x, scale_factor=2, mode=mode),
+    "two factors": lambda x, mode: F.interpolate(x, scale_factor=(2.0, 4.0), mode=mode),
+    "a broken factor": lambda x, mode: F.interpolate(x, scale_factor=2.5, mode=mode),
+    "corners": lambda x, mode: F.interpolate(x, scale_factor=2, mode=mode, align_corners=True),
+    "sizes": lambda x, mode: F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] * 3), mode=mode),
+    "a few more": lambda x, mode: F.interpolate(x, size=(x.shape[2] + 5, x.shape[3]), mode=mode),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_cubic_interpolation_and_its_gradient_of_images_of_any_size(name, compilations):
+    """Kernels, where eager gives no copy at some of the sizes; of the gradient where results lie as far apart whatever the size."""
+    function = lambda x: RESIZED[name](x, "bicubic")  # noqa: E731
+    compiled = dynascope.compile(function, dynamic=True)
+    for shape in ((2, 3, 5, 7), (1, 4, 8, 6), (3, 2, 2, 3), (2, 3, 16, 9)):
+        x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        expected, result = function(x), compiled(y)
+        torch.testing.assert_close(result, expected)
+        assert result.stride() == expected.stride()
+        gradient = torch.randn_like(expected)
+        expected.backward(gradient)
+        result.backward(gradient)
+        torch.testing.assert_close(y.grad, x.grad)
+    kernels = [kernel.name for kernel in dynascope.explain(compiled)(y).report.kernels]
+    assert sum("backward" not in name for name in kernels) == 2
+    assert sum("backward" in name for name in kernels) == (4 if name in ("twice", "two factors", "sizes") else 0)

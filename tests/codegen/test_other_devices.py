@@ -64,5 +64,5 @@ def test_an_input_at_an_odd_place_is_not_read_widely():
         node.meta["device"] = torch.device("cuda")
         node.meta["misaligned"] = node.name == "y"
     kernels = [k for k in emit(fuse(lower(graph, [X, X]))).kernels if k is not None]
-    narrow = {p.source for k in kernels for p in k.triton.parameters if p.is_pointer and p.name not in k.triton.aligned}
+    narrow = {p.source for k in kernels for p in k.triton.parameters if p.is_pointer and p.name not in dict(k.triton.divisors)}
     assert narrow == {"y"} and len({k.name for k in kernels}) == len(kernels)

@@ -109,7 +109,7 @@ def kernels_of(module: KernelModule) -> Iterator[str]:
         yield kernel.text
         yield shown(values_of(kernel, "text", "group", "links", "triton"))
         if kernel.triton is not None:
-            yield shown([*values_of(kernel.triton, "text", "links", "origins", "aligned"), sorted(kernel.triton.aligned)])
+            yield shown([*values_of(kernel.triton, "text", "links", "origins")])
 
 
 def values_of(made: object, *without: str) -> list[object]:

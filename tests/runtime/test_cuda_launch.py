@@ -74,24 +74,25 @@ def test_misaligned_pointers_go_to_the_other_plan(extension):
 
 def test_sizes_that_are_no_multiples_go_to_another_plan(extension):
     assert plan(extension, "m")(17) == plan(extension, "mi")(-8, 16) == "misaligned"
+    assert plan(extension, "8")(20) == plan(extension, "4")(-6) == plan(extension, "2")(7) == "misaligned"
     with pytest.raises(RuntimeError, match="driver"):  # on its way to the GPU
-        plan(extension, "mi")(32, 17)
+        plan(extension, "mi842")(32, 17, -8, 20, 6)
 
 
 def test_each_set_of_odd_sizes_has_a_plan_that_keeps_the_rest(monkeypatch):
     parameters = [Parameter("x", "*fp32", "x"), Parameter("n", "i32", "rows"), Parameter("m", "i32", "columns"), Parameter("k", "i32", "k")]
-    kernel = TritonKernel("k", "", tuple(parameters), (1, 1, 1), 1, aligned=frozenset(("x", "n", "m")))
+    kernel = TritonKernel("k", "", tuple(parameters), (1, 1, 1), 1, divisors=(("m", 8), ("n", 16), ("x", 16)))
     planned = []
 
     def make(plans, kernels, misaligned):
-        planned.append(sorted(kernels[0].aligned))
+        planned.append(dict(kernels[0].divisors))
         return lambda *arguments: misaligned(*arguments) if plans.odd_among(arguments) else None
 
     monkeypatch.setattr(cuda_launch._Plans, "_plan", make)
     launch = cuda_launch._Plans(None, (kernel,), ("x", "k", "rows", "columns"), torch.device("cuda", 0)).build()
-    for rows, columns in ((16, 32), (17, 32), (33, 48), (17, 31), (16, 16)):
+    for rows, columns in ((16, 24), (17, 32), (33, 48), (17, 31), (16, 16), (20, 24), (40, 8), (44, 33)):
         launch("x", 5, rows, columns)
-    assert planned == [["m", "n", "x"], ["m", "x"], ["x"]]
+    assert planned == [{"m": 8, "n": 16, "x": 16}, {"m": 8, "x": 16}, {"x": 16}, {"m": 8, "n": 4, "x": 16}, {"n": 4, "x": 16}]
 
 
 def test_arguments_are_counted_and_typed(extension):

@@ -37,6 +37,6 @@ def test_a_few_elements_are_padded(columns, left, dtype):
 def test_a_kernel_with_a_packed_add_is_not_optimized(monkeypatch):
     made, keep = [], cubins._cubin
     monkeypatch.setattr(cubins, "_cubin", lambda kernel, built: made.append(built) or keep(kernel, built))
-    kernel = TritonKernel("ones_between", TEXT, (Parameter("made", "*i64", None),), (1, 1, 1), 1, aligned=frozenset(["made"]))
+    kernel = TritonKernel("ones_between", TEXT, (Parameter("made", "*i64", None),), (1, 1, 1), 1, divisors=(("made", 16),))
     cubins.compile_kernel(kernel, cubins.Target(90))
     assert cubins.PACKED_ADD in made[0].asm["ptx"] and made[0].metadata.ptx_options == "--opt-level 0"

@@ -112,6 +112,8 @@ class Sizes:
                 _ = size >= LEAST
             else:
                 size = self.root_at(hint, source)
+                if options.dynamic is True:
+                    self.scope.assumed.update(root.name for root in roots_of([size]))
             self.graph.journal.set_item(self.made, source, size)
         self.graph.journal.set_item(self.extents, known_as, size)
         return size

@@ -19,12 +19,10 @@ from dynascope.capture.marks import marks_of
 from dynascope.capture.sizes import LEAST
 from dynascope.dataclass import dataclass
 from dynascope.guards.source import ExtentSource, ModuleMemberSource, Source
-from dynascope.sizes import hint_of, is_size
+from dynascope.sizes import hint_of, is_size, roots_of
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,8 @@ def extents_of(machine: Machine, tensor: torch.Tensor, source: Source) -> Tensor
         for d in varying:
             place = ExtentSource(source, "size", d)
             sizes[d] = machine.sizes.size_of_tensor(sizes[d], place, machine.options)
+            if d in marks.dynamic or place in machine.options.symbolic:
+                machine.sizes.scope.assumed.difference_update(root.name for root in roots_of([sizes[d]]))
             low, high = marks.bounds.get(d, (None, None))
             _ = low is None or sizes[d] >= low
             _ = high is None or sizes[d] <= high

@@ -15,7 +15,7 @@ from torch import fx
 from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent
 from dynascope.loops.nodes import Buffer, TensorView
-from dynascope.sizes import Size, is_constant, is_relied_to_be, known, same
+from dynascope.sizes import Size, is_constant, is_relied_to_be, known, same, solved
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def _layout(value: Any, layout: Any) -> Any:
         return value
     if layout is None:
         return ResultLayout(tuple(value.shape), tuple(value.stride()), value.dtype)
-    return ResultLayout(tuple(map(_dimension, layout.sizes)), tuple(layout.strides), value.dtype)
+    return ResultLayout(tuple(_dimension(solved(size)) for size in layout.sizes), tuple(map(solved, layout.strides)), value.dtype)
 
 
 def _dimension(size: Extent) -> Extent:

@@ -25,6 +25,7 @@ How to read a body:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent, Index, Symbol
 from dynascope.loops.readers import Reader
 from dynascope.report.span import Span, UserStack
-from dynascope.sizes import Size, is_constant, product
+from dynascope.sizes import Size, is_constant, product, same
 
 ReduceKind = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
 ScanKind = Literal["sum", "prod", "max", "min"]
@@ -57,6 +58,16 @@ class Origin:
         return self.stack[-1].span if self.stack else None
 
 
+def is_row_major(sizes: Sequence[Extent], strides: Sequence[Extent]) -> bool:
+    """Whether strides are a contiguous tensor's. Those of dimensions of one element may be anything."""
+    expected: Extent = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if not is_constant(size, 1) and not same(stride, expected):
+            return False
+        expected = expected * size
+    return True
+
+
 @dataclass(frozen=True)
 class Buffer:
     """Memory with a layout. Element (i, j, ...) is at sum(index * stride) from the data pointer."""
@@ -77,6 +88,10 @@ class Buffer:
     @cached_property
     def bytes(self) -> Extent:
         return self.elements * self.dtype.itemsize
+
+    @cached_property
+    def is_row_major(self) -> bool:
+        return is_row_major(self.sizes, self.strides)
 
 
 @dataclass(frozen=True, slots=True)

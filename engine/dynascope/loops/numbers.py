@@ -17,6 +17,7 @@ from typing import Any
 
 from dynascope.loops.index import Extent
 from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
+from dynascope.sizes.expression import plain
 from dynascope.sizes.functions import FUNCTIONS
 
 LONGEST = 24
@@ -52,7 +53,7 @@ def size_text(value: Extent, name_of: Callable[[Root | Operation], str], quotien
     """A size in a language of generated code, over the names of its leaves."""
     if value.__class__ is not Size:
         return str(value)
-    return _text(value.expression, name_of, quotient, times)
+    return _text(plain(value.expression), name_of, quotient, times)
 
 
 def _text(expression: Any, *how: Any) -> str:

@@ -33,9 +33,10 @@ from dynascope.loops.nodes import (
     ScatterNode,
     Store,
     TensorView,
+    is_row_major,
 )
 from dynascope.report.facts import LineLink
-from dynascope.sizes import Size, is_constant, same
+from dynascope.sizes import Size, is_constant
 
 
 def print_program(program: LoopProgram) -> str:
@@ -146,7 +147,8 @@ def describe(value: Any) -> str:
     if isinstance(value, TensorView):
         sizes, strides = size_list(value.sizes), size_list(value.strides)
         offset = "" if is_constant(value.offset, 0) else f" + {value.offset}"
-        return f"{value.buffer}{offset}:{short_name(value.dtype)}{sizes}" + ("" if _dense(value) else f"/{strides}")
+        beside = "" if is_row_major(value.sizes, value.strides) else f"/{strides}"
+        return f"{value.buffer}{offset}:{short_name(value.dtype)}{sizes}{beside}"
     if isinstance(value, ScalarInput):
         return value.name
     if isinstance(value, (list, tuple)):
@@ -161,7 +163,7 @@ def size_list(sizes: tuple[Extent, ...]) -> str:
 
 def describe_buffer(buffer: Buffer) -> str:
     """`f32[4, 8]`, with strides where they are not row-major."""
-    strides = "" if _dense(buffer) else f" strides {size_list(buffer.strides)}"
+    strides = "" if buffer.is_row_major else f" strides {size_list(buffer.strides)}"
     return f"{short_name(buffer.dtype)}{size_list(buffer.sizes)}{strides}"
 
 
@@ -173,12 +175,3 @@ def describe_input(value: Any) -> str:
 
 def describe_loops(symbols: tuple[Symbol, ...]) -> str:
     return ", ".join(f"{symbol}: {symbol.extent}" for symbol in symbols)
-
-
-def _dense(value: Buffer | TensorView) -> bool:
-    expected = 1
-    for size, stride in zip(reversed(value.sizes), reversed(value.strides), strict=True):
-        if not is_constant(size, 1) and not same(stride, expected):
-            return False
-        expected = expected * size
-    return True

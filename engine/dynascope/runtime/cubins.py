@@ -18,13 +18,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
+from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.dataclass import dataclass
 from dynascope.native.cache import CacheError, cache_folder, is_own_file, mark_used, publish
 from dynascope.native.toolchain import ToolchainError
 from dynascope.runtime.cuda_reasons import TritonMissing, TritonRefused
 
-FORMAT = 3
+FORMAT = 4
 """Part of every key: raise it when what is kept, or how kernels are compiled, changes."""
 
 
@@ -91,9 +91,10 @@ def _import(name: str, path: Path) -> ModuleType:
 
 def identity_of(kernel: TritonKernel, target: Target, version: str) -> str:
     """Everything that the machine code depends on, as Python's literals: FORMAT, Triton, architecture, text, parameters, options."""
-    aligned = [p.name in kernel.aligned for p in kernel.parameters]
+    told = dict(kernel.divisors)
+    divisors = [told.get(p.name, 1) for p in kernel.parameters]
     facts = (
-        FORMAT, version, target.capability, without_names(kernel), aligned, [p.kind for p in kernel.parameters],
+        FORMAT, version, target.capability, without_names(kernel), divisors, [p.kind for p in kernel.parameters],
         sorted(options_of(kernel).items()),
     )  # fmt: skip
     return repr(facts)
@@ -189,10 +190,11 @@ def compile_kernel(kernel: TritonKernel, target: Target) -> Cubin:
     from triton.compiler import ASTSource
 
     function = load_text(kernel)
+    told = dict(kernel.divisors)
     attributes = {
-        (position,): [["tt.divisibility", ALIGNMENT]]
+        (position,): [["tt.divisibility", told[parameter.name]]]
         for position, parameter in enumerate(kernel.parameters)
-        if parameter.name in kernel.aligned
+        if parameter.name in told
     }
     signature = {parameter.name: parameter.kind for parameter in kernel.parameters}
     source = ASTSource(function, signature, constexprs={}, attrs=attributes)

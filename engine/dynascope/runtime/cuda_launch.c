@@ -234,7 +234,7 @@ typedef struct {
     vectorcallfunc call;
     int device, slot_count, launch_count, allocated, workspace_count;
     Context context;
-    /* Of slots: 'p' an aligned pointer, 'q' any pointer, 'm' an int64 that is a multiple of 16, 'i' any, 'd' a double, 'w' the workspace */
+    /* Of slots: 'p' an aligned pointer, 'q' any pointer, 'm', '8', '4' and '2' an int64 that is a multiple of 16, 8, 4 or 2, 'i' any, 'd' a double, 'w' the workspace */
     char *kinds;
     int *parameters;
     Launch *launches;
@@ -287,10 +287,11 @@ static int read_arguments(LaunchPlan *plan, PyObject *const *arguments, Py_ssize
         if (kind == 'p' || kind == 'q') {
             wrong = pointer_of(argument, &values[slot]);
             misaligned |= kind == 'p' && (values[slot] & 15);
-        } else if (kind == 'i' || kind == 'm') {
+        } else if (kind != 'd') {
             int64_t number = PyLong_AsLongLong(argument);
+            int beyond = kind == 'i' ? 0 : kind == 'm' ? 15 : kind - '1';  /* a mask of what a multiple has none of */
             wrong = number == -1 && PyErr_Occurred();
-            misaligned |= kind == 'm' && (number & 15);
+            misaligned |= (number & beyond) != 0;
             memcpy(&values[slot], &number, 8);
         } else {
             double number = PyFloat_AsDouble(argument);
@@ -449,8 +450,8 @@ static int prepare(LaunchPlan *plan, const char *kinds, PyObject *launches)
     Device handle;
     int parameter_count = 0;
     plan->slot_count = (int)strlen(kinds);
-    if (plan->slot_count > MOST_PARAMETERS || strspn(kinds, "pqmidw") != (size_t)plan->slot_count) {
-        PyErr_SetString(PyExc_ValueError, "the slots of a launch plan are at most 512 of p, q, i, d, w");
+    if (plan->slot_count > MOST_PARAMETERS || strspn(kinds, "pqm842idw") != (size_t)plan->slot_count) {
+        PyErr_SetString(PyExc_ValueError, "the slots of a launch plan are at most 512 of p, q, m, 8, 4, 2, i, d, w");
         return -1;
     }
     plan->kinds = PyMem_Malloc(plan->slot_count + 1);

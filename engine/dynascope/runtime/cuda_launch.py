@@ -5,7 +5,7 @@
 
 `slots` names the arguments of the call in order; kernels find theirs by `Parameter.source`. A call whose pointers are
 not aligned as the kernels expect goes to a second plan, built then, that expects nothing; one with sizes that are no multiples
-of 16 where kernels were built for multiples, to one that expects none of those sizes.
+of what kernels were told, to one that was told what these are multiples of.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from dynascope.codegen.triton.kernel import ALIGNMENT, TritonKernel
+from dynascope.codegen.triton.kernel import SHORT_VECTOR, TritonKernel
 from dynascope.dataclass import dataclass
 from dynascope.loops.numbers import number_name
 from dynascope.native.toolchain import ToolchainError, begin_shared_object, build_shared_object
@@ -34,11 +34,14 @@ from dynascope.runtime.cubins import Cubin, KernelError, Target, load_text, opti
 from dynascope.runtime.cuda_compile import compile_kernels
 from dynascope.runtime.cuda_reasons import LauncherMissing
 from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
+from dynascope.sizes.expression import plain
 from dynascope.sizes.functions import FUNCTIONS
 
 _WORKSPACE = " workspace"
 """A slot name that no buffer has."""
 _SLOT_KINDS = {"i32": "i", "i64": "i", "fp64": "d"}
+_MULTIPLES = {2: "2", 4: "4", 8: "8", 16: "m"}
+"""Kinds of numbers, by what they are multiples of."""
 
 Launcher = Callable[..., None]
 
@@ -134,19 +137,21 @@ class _Plans:
     def build_unaligned(self) -> Launcher:
         return self._plan(tuple(kernel.without_alignment() for kernel in self.kernels), _never_misaligned)
 
-    def build_for_odd(self, sources: frozenset[str]) -> Launcher:
-        """The plan where these numbers may be any."""
-        return replace(self, kernels=tuple(kernel.without_multiples(sources) for kernel in self.kernels)).build()
+    def build_for_odd(self, divisors: frozenset[tuple[str, int]]) -> Launcher:
+        """The plan where these numbers are multiples of that and no more."""
+        return replace(self, kernels=tuple(kernel.with_divisors(dict(divisors)) for kernel in self.kernels)).build()
 
     @functools.cached_property
-    def multiples(self) -> tuple[tuple[int, str], ...]:
-        """The numbers that kernels take for multiples of 16, with their places among the arguments."""
-        told = {p.source for kernel in self.kernels for p in kernel.parameters if p.name in kernel.aligned and not p.is_pointer}
-        return tuple((place, name) for place, name in enumerate(self.slots) if name in told)
+    def multiples(self) -> tuple[tuple[int, str, int], ...]:
+        """The numbers that kernels take for multiples of something, with their places among the arguments."""
+        told = _divisors_by_source(self.kernels)
+        return tuple((place, name, told[name]) for place, name in enumerate(self.slots) if name in told)
 
-    def odd_among(self, arguments: Sequence[Any]) -> frozenset[str]:
-        """Those of them that are none. Asked at each call that the plan does not fit."""
-        return frozenset(name for place, name in self.multiples if arguments[place] % ALIGNMENT)
+    def odd_among(self, arguments: Sequence[Any]) -> frozenset[tuple[str, int]]:
+        """Those of them that are none, and what they are multiples of: of 4, or of nothing, so that few plans serve all. Asked at each
+        call that the plan does not fit."""
+        odd = ((name, arguments[place]) for place, name, divisor in self.multiples if arguments[place] % divisor)
+        return frozenset((name, SHORT_VECTOR if number % SHORT_VECTOR == 0 else 1) for name, number in odd)
 
     def _plan(self, kernels: tuple[TritonKernel, ...], misaligned: Callable[..., None]) -> Launcher:
         cubins = compile_kernels(kernels, target_of(self.device), self.folder)
@@ -170,7 +175,7 @@ class _Misaligned:
 
     def __init__(self, plans: _Plans):
         self._plans = plans
-        self._built: dict[frozenset[str], Launcher] = {}
+        self._built: dict[frozenset[tuple[str, int]], Launcher] = {}
         """By the numbers that are odd; of none it is the pointers that are."""
 
     def __call__(self, *arguments: Any) -> None:
@@ -194,15 +199,28 @@ def _load_function(launcher: ModuleType, cubin: Cubin, device: int) -> int:
 def _slot_table(kernels: Sequence[TritonKernel], slots: Sequence[str]) -> tuple[dict[str, int], str]:
     """The position of each slot, and its kind as cuda_launch.c wants it. Workspaces follow the arguments."""
     kinds: dict[str, str] = dict.fromkeys(slots, "q")
+    told = _divisors_by_source(kernels)
     for kernel in kernels:
         for parameter in kernel.parameters:
             if parameter.source is None:
                 kinds[_WORKSPACE] = "w"
-            elif parameter.name in kernel.aligned:
-                kinds[parameter.source] = "p" if parameter.is_pointer else "m"
-            elif not parameter.is_pointer and kinds[parameter.source] != "m":
-                kinds[parameter.source] = _SLOT_KINDS[parameter.kind]
+            elif parameter.is_pointer:
+                kinds[parameter.source] = "p" if any(name == parameter.name for name, _ in kernel.divisors) else kinds[parameter.source]
+            else:
+                divisor = told.get(parameter.source)
+                kinds[parameter.source] = _MULTIPLES[divisor] if divisor else _SLOT_KINDS[parameter.kind]
     return {name: position for position, name in enumerate(kinds)}, "".join(kinds.values())
+
+
+def _divisors_by_source(kernels: Sequence[TritonKernel]) -> dict[str, int]:
+    """Of the numbers that kernels take for multiples of something, the largest that any of them does."""
+    found: dict[str, int] = {}
+    for kernel in kernels:
+        told = dict(kernel.divisors)
+        for parameter in kernel.parameters:
+            if parameter.name in told and not parameter.is_pointer and parameter.source is not None:
+                found[parameter.source] = max(told[parameter.name], found.get(parameter.source, 1))
+    return found
 
 
 def _launch(kernel: TritonKernel, cubin: Cubin, function: int, names: dict[str, int]) -> tuple[Any, ...]:
@@ -216,7 +234,7 @@ def _launch(kernel: TritonKernel, cubin: Cubin, function: int, names: dict[str, 
 
 def grid_program(size: Size, slots: dict[str, int]) -> bytes:
     """How many programs to launch, for cuda_launch.c: steps of a stack machine, each an operation and a number of 64 bits."""
-    steps = b"".join(struct.pack("<qq", *step) for step in _steps(size.expression, slots))
+    steps = b"".join(struct.pack("<qq", *step) for step in _steps(plain(size.expression), slots))
     return steps
 
 

@@ -32,7 +32,7 @@ from dynascope.runtime.graph_text import text_of
 from dynascope.runtime.machine import this_machine
 from dynascope.runtime.operator_texts import KINDS, NoText, operator_of, text_of_operator
 
-FORMAT = 2
+FORMAT = 3
 """Raise it when the files' form changes."""
 NAMED: dict[str, type] = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}
 CONVOLVES = "convolution"
@@ -201,7 +201,7 @@ def _triton(launch: TritonLaunch) -> dict[str, Any]:
         "grid": list(kernel.grid),
         "warps": kernel.warps,
         "stages": kernel.stages,
-        "aligned": sorted(kernel.aligned),
+        "divisors": [list(each) for each in kernel.divisors],
         "asserts": kernel.asserts,
         "workspace_bytes": kernel.workspace_bytes,
         "slots": list(launch.slots),
@@ -219,7 +219,7 @@ def _triton_launch(facts: dict[str, Any]) -> TritonLaunch:
         grid=tuple(facts["grid"]),
         warps=facts["warps"],
         stages=facts["stages"],
-        aligned=frozenset(facts["aligned"]),
+        divisors=tuple((name, divisor) for name, divisor in facts["divisors"]),
         asserts=facts["asserts"],
         workspace_bytes=facts["workspace_bytes"],
     )

@@ -142,7 +142,7 @@ def _described(job: tuple[str, TritonKernel]) -> dict[str, Any]:
     """What machine code depends on."""
     key, kernel = job
     parameters = [(each.name, each.kind) for each in kernel.parameters]
-    how = {"warps": kernel.warps, "stages": kernel.stages, "aligned": sorted(kernel.aligned), "asserts": kernel.asserts}
+    how = {"warps": kernel.warps, "stages": kernel.stages, "divisors": kernel.divisors, "asserts": kernel.asserts}
     return {"key": key, "name": kernel.name, "text": kernel.text, "parameters": parameters, **how}
 
 
@@ -154,7 +154,7 @@ def _kernel(job: dict[str, Any]) -> TritonKernel:
         grid=(1, 1, 1),
         warps=job["warps"],
         stages=job["stages"],
-        aligned=frozenset(job["aligned"]),
+        divisors=tuple((name, divisor) for name, divisor in job["divisors"]),
         asserts=job["asserts"],
     )
 

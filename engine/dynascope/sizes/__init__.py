@@ -25,6 +25,7 @@ from dynascope.sizes.size import (
     kind_of,
     roots_of,
 )
+from dynascope.sizes.solved import solved
 from dynascope.sizes.structure import (
     blocks_of,
     ceil_divide,
@@ -36,6 +37,7 @@ from dynascope.sizes.structure import (
     is_multiple,
     is_printed,
     is_relied_to_be,
+    is_telling,
     known,
     known_by_now,
     leaves,
@@ -73,6 +75,7 @@ __all__ = [
     "is_printed",
     "is_relied_to_be",
     "is_size",
+    "is_telling",
     "kind_of",
     "known",
     "known_by_now",
@@ -85,5 +88,6 @@ __all__ = [
     "rely_on_domain",
     "roots_of",
     "same",
+    "solved",
     "substitute",
 ]

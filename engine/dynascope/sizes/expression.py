@@ -492,6 +492,9 @@ def _operation_bounds(operation: Operation) -> Bounds:
     if name == "blocks":
         (low, high), (block, _) = bounds
         return max(0, -_floor(-low / block)), -_floor(-high / block)
+    if name == "share":
+        (low, high), (part, _) = bounds
+        return -_floor(-low / part), _floor(high / part)
     if name in ("min", "max"):
         choose = min if name == "min" else max
         return choose(low for low, _ in bounds), choose(high for _, high in bounds)
@@ -549,10 +552,35 @@ def substitute(expression: Any, replace: Callable[[Root], Expression | int | flo
             return floor_divide(*arguments)
         if expression.name == "%" and expression.kind is int:
             return modulo(*arguments)
+        if expression.name in ("blocks", "share") and (parts := divided(*arguments))[1] == 0:
+            return parts[0]
         if all(isinstance(argument, (int, float)) for argument in arguments):
             return FUNCTIONS[expression.name](*arguments)
         return Operation(expression.name, arguments, expression.kind)
     return expression
+
+
+@lru_cache(maxsize=4096)
+def plain(expression: Any) -> Any:
+    """The same without shares (`solved.py`), as programs and people write it: `16 * share(n, 16)` is `n`, what is left is `n // 16`."""
+    if isinstance(expression, Operation):
+        arguments = tuple(map(plain, expression.arguments))
+        if expression.name == "share":
+            return floor_divide(*arguments)
+        return expression if arguments == expression.arguments else Operation(expression.name, arguments, expression.kind)
+    if not isinstance(expression, Polynomial):
+        return expression
+    total: Integer = 0
+    for monomial, coefficient in expression.terms:
+        product: Integer = 1
+        for atom, exponent in monomial:
+            multiple, part = atom.arguments if isinstance(atom, Operation) and atom.name == "share" else (atom, 1)
+            for _ in range(exponent):
+                is_whole = coefficient % part == 0
+                coefficient = coefficient // part if is_whole else coefficient
+                product = multiply(product, _as_integer(plain(multiple if is_whole else atom)))
+        total = add(total, multiply(product, coefficient))
+    return total
 
 
 def _as_integer(value: Expression | int) -> Integer:
@@ -565,6 +593,7 @@ def _as_integer(value: Expression | int) -> Integer:
 def text(expression: Expression | int | float, functions: dict[str, Any] | None = None) -> str:
     """Runs as Python and gives the expression's value, with the roots' names bound. With `functions`, which gets what the text needs by
     name, calls are under names of their own, and do what `Call` does; without, they are in the program's words."""
+    expression = plain(expression)
     if isinstance(expression, Polynomial):
         return _sum_text(expression, functions)
     if isinstance(expression, Operation):

@@ -64,6 +64,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "|": operator.or_,
     "^": operator.xor,
     "blocks": lambda count, block: -(-count // block),
+    "share": lambda multiple, part: multiple // part,
     "neg": operator.neg,
     "abs": abs,
     "min": min,

@@ -109,6 +109,8 @@ class RelationLog:
         self._relations: dict[Relation, Any] = {}
         self.answers: dict[Any, Any] = {}
         """What was computed of sizes meanwhile, all of which relies on these relations: asked again it would add none."""
+        self.solutions: dict[Root, Polynomial] | None = None
+        """What roots are by these relations (`solved.py`), once somebody has asked."""
 
     def add(self, relation: Relation, stack: Any) -> None:
         self._relations.setdefault(relation, stack)
@@ -117,6 +119,7 @@ class RelationLog:
         """All but the first `count`: nothing was made with the rest."""
         if len(self._relations) > count:
             self.answers.clear()
+            self.solutions = None
         for relation in list(self._relations)[count:]:
             del self._relations[relation]
 

@@ -39,8 +39,12 @@ class Scope:
         """How many sizes of one tensor a root is, at the most."""
         self.binding: int | None = None
         """How many relations a recording made again must keep to: later stages add more, which do not concern it."""
+        self._sizes: dict[Expression, Size] = {}
+        """Made of expressions: hints stay what they are."""
         self.worlds: Any = None
         """The values that torch is asked for (`worlds.Worlds`), once a stage has chosen them."""
+        self.assumed: set[str] = set()
+        """Roots of which no other value was seen and no mark speaks: they vary because all are to (`dynamic=True`)."""
         self.late: set[str] = set()
         """Roots that only the run of a graph gives a value to: no guard can be asked about them."""
         self.undecided: Callable[[Relation], Any] | None = None
@@ -91,7 +95,10 @@ class Scope:
         """An expression over this scope's roots as a number to compute with."""
         if isinstance(expression, (int, float)):
             return expression
-        return Size(expression, exact.evaluate(expression, self.hints), self)
+        size = self._sizes.get(expression)
+        if size is None:
+            size = self._sizes[expression] = Size(expression, exact.evaluate(expression, self.hints), self)
+        return size
 
 
 class Size:
@@ -433,7 +440,7 @@ def by_bounds(name: str, bounds: tuple[float, float], number: int | float) -> bo
 
 def relation_of(name: str, left: Any, right: Any) -> Relation:
     """A comparison of sizes, numbers or expressions as the log holds it."""
-    name, first, second = normal(name, expression_of(left), expression_of(right))
+    name, first, second = normal(name, exact.plain(expression_of(left)), exact.plain(expression_of(right)))
     if isinstance(first, Polynomial) and isinstance(second, int):
         return _relied_on(name, first, second)
     return Relation(name, first, second)

@@ -5,7 +5,7 @@ hint, and nothing is logged.
     known("<", n, 1)                False where n is at least 2; None where only the hint would tell
     divided(64 * n + 3, 64)         (n, 3)
     nominal(64 * n)                 16384: an estimate for cost models, the same whatever the hint is
-    estimated(64 * n)               64 times the hint, where that is not small
+    estimated(64 * n)               64 times the hint, where that tells something
 
 The index algebra and most cost models ask these, so that what they make of a graph does not depend on the sizes it was seen with.
 Every function takes and gives plain ints too, and is fast on them.
@@ -27,7 +27,7 @@ from dynascope.sizes.size import Scope, Size, by_bounds, expression_of, relation
 NOMINAL = 256
 """What a root counts in an estimate: batches are smaller, sequences longer."""
 LEAST_TELLING = 16
-"""A batch or length that is smaller may be a first try."""
+"""A batch or length that varies and is smaller may be a first try."""
 
 
 def same(left: Any, right: Any) -> bool:
@@ -157,15 +157,25 @@ def _nominal(expression: exact.Expression) -> Any:
 
 
 def estimated(value: Any) -> Any:
-    """An estimate by the sizes at hand, but for small ones, which say nothing of those that come, and those that only the run knows."""
+    """An estimate by the sizes at hand, but for those that only the run knows, and small ones that are known to vary: a first batch of 5
+    says nothing of those that come, while a size of 3 that is to vary as all are (`Scope.assumed`) counts colours more often than not."""
     if value.__class__ is not Size:
         return value
     scope = value.scope
-    usual = {name: hint if hint >= LEAST_TELLING and name not in scope.late else NOMINAL for name, hint in scope.hints.items()}
+    usual = {name: hint if _tells(scope, name, hint) else NOMINAL for name, hint in scope.hints.items()}
     try:
         return evaluate(value.expression, usual)
     except (ArithmeticError, ValueError):
         return NOMINAL
+
+
+def _tells(scope: Scope, name: str, hint: int | float) -> bool:
+    return name not in scope.late and (hint >= LEAST_TELLING or name in scope.assumed)
+
+
+def is_telling(value: Any) -> bool:
+    """Whether what it is now says something of the calls to come."""
+    return value.__class__ is not Size or all(_tells(value.scope, root.name, value.scope.hints[root.name]) for root in roots_of([value]))
 
 
 def is_at_hand(value: Any) -> bool:
@@ -185,7 +195,7 @@ def leaves(expression: Any) -> tuple[Root | Operation, ...]:
     """What an expression's text names: the roots, and the operations that only Python computes. Each once, in order.
 
     Generated code computes sums, products, and quotients and remainders of what is never negative: every language agrees on
-    those. `blocks` are quotients too. Other operations reach it as numbers of their own.
+    those. `blocks` and shares are quotients too. Other operations reach it as numbers of their own.
     """
     if isinstance(expression, Polynomial):
         atoms = [atom for monomial, _ in expression.terms for atom, _ in monomial]
@@ -197,7 +207,7 @@ def leaves(expression: Any) -> tuple[Root | Operation, ...]:
 
 def is_printed(operation: Operation) -> bool:
     """Whether generated code computes it by itself."""
-    if operation.name == "blocks":
+    if operation.name in ("blocks", "share"):
         return True
     if operation.kind is not int or operation.name not in ("//", "%"):
         return False

@@ -21,7 +21,7 @@ import torch
 
 from dynascope.codegen.triton.dtypes import SIGNATURE, TEXT, typed_constant
 from dynascope.codegen.triton.helpers import helper_texts
-from dynascope.codegen.triton.kernel import Parameter, TritonKernel
+from dynascope.codegen.triton.kernel import ALIGNMENT, Parameter, TritonKernel
 from dynascope.codegen.triton.operations import helpers_in, render, render_cast
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.dataclass import dataclass
@@ -205,7 +205,7 @@ class _Kernel:
             grid=(programs, 1, 1),
             warps=warps or self.form.warps,
             stages=stages,
-            aligned=aligned & {each.name for each in parameters},
+            divisors=tuple(sorted((each.name, ALIGNMENT) for each in parameters if each.name in aligned)),
             asserts=self.asserts,
         )
 

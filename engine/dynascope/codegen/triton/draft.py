@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from dynascope.codegen.triton.body import BodyPrinter, Names
 from dynascope.codegen.triton.dtypes import SIGNATURE, SIXTEEN_BIT_FLOATS
 from dynascope.codegen.triton.helpers import helper_texts
-from dynascope.codegen.triton.kernel import ALIGNMENT, TICKET_BYTES, Parameter, TritonKernel
+from dynascope.codegen.triton.kernel import ALIGNMENT, SHORT_VECTOR, TICKET_BYTES, Parameter, TritonKernel
 from dynascope.codegen.triton.operations import PRECISIONS, Precision
 from dynascope.codegen.triton.tile import Axis, Tile
 from dynascope.codegen.triton.writer import KernelWriter
@@ -20,7 +21,7 @@ from dynascope.loops.printing import size_list
 from dynascope.report.facts import LineLink
 from dynascope.schedule.groups import FusionGroup
 from dynascope.schedule.passes import index_of
-from dynascope.sizes import Size, is_at_hand, is_constant, is_multiple, known, leaves, product
+from dynascope.sizes import Size, is_constant, is_multiple, is_telling, known, leaves, product
 
 _IMPORTS = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
 
@@ -155,7 +156,7 @@ class Draft:
                 self.names.take(symbol.name)
         self.names.take(facts.group.name)
         self.parameters = self._make_parameters()
-        self.multiples = _multiples(facts, tile)
+        self.divisors = _divisors(facts, tile)
         self.printer = BodyPrinter(
             facts.body,
             tile,
@@ -182,7 +183,7 @@ class Draft:
             grid=(programs, 1, 1),
             warps=warps,
             stages=stages,
-            aligned=frozenset(p.name for p in parameters if self._is_aligned(p)),
+            divisors=tuple(sorted((p.name, divisor) for p in parameters if (divisor := self._divisor_of(p)) > 1)),
             asserts=self.printer.asserts,
             workspace_bytes=TICKET_BYTES + scratch_bytes if scratch_bytes else 0,
             links=tuple(LineLink(link.line + offset, link.span) for link in self.writer.links),
@@ -193,10 +194,10 @@ class Draft:
             numbers=group.numbers,
         )
 
-    def _is_aligned(self, parameter: Parameter) -> bool:
+    def _divisor_of(self, parameter: Parameter) -> int:
         if not parameter.is_pointer:
-            return parameter.source in self.multiples
-        return parameter.source is None or self.facts.buffers[parameter.source].is_aligned
+            return self.divisors.get(parameter.source, 1)
+        return ALIGNMENT if parameter.source is None or self.facts.buffers[parameter.source].is_aligned else 1
 
     def _make_parameters(self) -> list[Parameter]:
         parameters = [
@@ -237,17 +238,18 @@ def _size(count: Extent) -> str:
     return f"{count} bytes"
 
 
-def _multiples(facts: GroupFacts, tile: Tile) -> frozenset[str]:
-    """The numbers by which memory is strided or where masks end along it, and which are multiples of 16 now: whole vectors are then read
-    and written. Not where they are whatever the number is (rows of 1024). Nothing is relied on: the launcher sees at each call whether
-    they are."""
+def _divisors(facts: GroupFacts, tile: Tile) -> dict[str, int]:
+    """Of the numbers by which memory is strided or where masks end along it, powers of two that they are multiples of now: whole vectors
+    are then read and written. Not where these lie so whatever the number is (rows of 1024), nor of what makes no vector of four. Nothing is
+    relied on: the launcher sees at each call whether they are."""
     names = {leaf: name for name, leaf in facts.group.numbers}
     steps = [step for _, step in _coefficients(facts.body)]
     ends = [axis.count for axis in tile.axes if axis.is_masked and _runs_along(axis, facts.body)]
     sizes = [each for each in (*steps, *ends) if isinstance(each, Size) and not is_multiple(each, ALIGNMENT)]
-    found = {leaf: size.scope for size in sizes for leaf in leaves(size.expression)}
-    numbers = {names[leaf]: scope.size(leaf) for leaf, scope in found.items() if leaf.kind is int}
-    return frozenset(name for name, number in numbers.items() if is_at_hand(number) and number.hint % ALIGNMENT == 0)
+    found = {leaf: size.scope.size(leaf) for size in sizes for leaf in leaves(size.expression) if leaf.kind is int}
+    divisors = {leaf: math.gcd(number.hint, ALIGNMENT) for leaf, number in found.items() if is_telling(number)}
+    squared = {atom for size in sizes for monomial, _ in size.expression.terms for atom, exponent in monomial if exponent > 1}
+    return {names[leaf]: divisor for leaf, divisor in divisors.items() if divisor >= SHORT_VECTOR or (divisor > 1 and leaf in squared)}
 
 
 def _runs_along(axis: Axis, body: Body) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dynascope.dataclass import dataclass
@@ -11,7 +12,12 @@ from dynascope.report.facts import KernelFact, LineLink, Phase
 from dynascope.sizes import Expression, hint_of
 
 ALIGNMENT = 16
-"""Bytes. Pointers so aligned are read 16 bytes at a time; torch's allocator aligns to 512, views may not be. Of sizes, elements."""
+"""Bytes. Pointers so aligned are read 16 bytes at a time; torch's allocator aligns to 512, views may not be."""
+SHORT_VECTOR = 4
+"""Elements that are worth reading together."""
+
+Divisors = tuple[tuple[str, int], ...]
+"""Of parameters, in order of their names: powers of two of which numbers are multiples, and addresses in bytes."""
 
 MOST_TICKETS = 8192
 TICKET_BYTES = 4 * MOST_TICKETS
@@ -35,8 +41,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class TritonKernel:
-    """`text` is a whole Python module that defines `name`. `aligned` names the pointers that may be read widely, and
-    the numbers that are multiples of 16."""
+    """`text` is a whole Python module that defines `name`. `divisors` are told of the pointers that may be read widely, and of the numbers
+    by which those are strided."""
 
     name: str
     text: str
@@ -44,7 +50,7 @@ class TritonKernel:
     grid: tuple[Extent, int, int]
     warps: int
     stages: int = 1
-    aligned: frozenset[str] = frozenset()
+    divisors: Divisors = ()
     asserts: bool = False
     """The text has device assertions (index checks), which Triton drops unless told."""
     workspace_bytes: int = 0
@@ -58,11 +64,13 @@ class TritonKernel:
 
     def without_alignment(self) -> TritonKernel:
         """The same kernel for pointers that lie anywhere."""
-        return replace(self, aligned=frozenset())
+        return replace(self, divisors=())
 
-    def without_multiples(self, sources: frozenset[str]) -> TritonKernel:
-        """The same kernel where these numbers may be any."""
-        return replace(self, aligned=self.aligned - {p.name for p in self.parameters if p.source in sources})
+    def with_divisors(self, of_sources: Mapping[str, int]) -> TritonKernel:
+        """The same kernel where these numbers are multiples of no more than this; of 1, any."""
+        most = {p.name: of_sources[p.source] for p in self.parameters if p.source in of_sources}
+        told = ((name, min(divisor, most.get(name, divisor))) for name, divisor in self.divisors)
+        return replace(self, divisors=tuple((name, divisor) for name, divisor in told if divisor > 1))
 
 
 def kernel_fact(kernel: TritonKernel, identifier: str, graph: str, phase: Phase, path: str | None = None) -> KernelFact:

@@ -51,7 +51,7 @@ from dynascope.loops.lower.rules import (
 from dynascope.loops.lower.views import is_view, view_result, view_where_it_lies
 from dynascope.loops.nodes import Buffer, ExternCall, LoopProgram, Node, Origin, ScalarInput, ScatterNode, TensorView
 from dynascope.loops.numbers import HELPERS, RESERVED, number_name
-from dynascope.sizes import Root, Size, is_constant, leaves, same
+from dynascope.sizes import Root, Size, is_constant, leaves, same, solved
 
 
 def lower(
@@ -182,7 +182,7 @@ class _LoweringState:
 
     def _add_root(self, node: fx.Node, size: Any) -> None:
         """A number that varies, under the name that expressions over it use. One that is constant after all is not used."""
-        self.values[node] = size
+        self.values[node] = solved(size)
         root = _root_of(size)
         if root is None:
             self.inputs.append(None)
@@ -205,7 +205,7 @@ class _LoweringState:
 
     def add_call(self, node: fx.Node) -> None:
         if node.meta.get("size") is not None and not self._makes_root(node):
-            self.values[node] = node.meta["size"]
+            self.values[node] = solved(node.meta["size"])
             return
         if node.target.__name__ == "getitem":
             self.values[node] = self.resolve(node.args[0])[node.args[1]]

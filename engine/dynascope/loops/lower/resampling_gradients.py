@@ -18,12 +18,12 @@ import torch
 
 from dynascope.loops.body import NestBuilder, Scalar
 from dynascope.loops.dtypes import compute_dtype
-from dynascope.loops.index import Index, constant, floor_divide
+from dynascope.loops.index import Extent, Index, constant, floor_divide
 from dynascope.loops.layouts import row_major
 from dynascope.loops.lower.resampling import where_of
 from dynascope.loops.lower.rules import Lowered, Lowering, NotLowered, fit_strides, rule, view_of
 from dynascope.loops.nodes import Buffer, LoopNode, Result, TensorView
-from dynascope.sizes import Size
+from dynascope.sizes import Size, divided, is_constant, is_multiple, known, product
 
 aten = torch.ops.aten
 
@@ -36,7 +36,7 @@ Taps = list[tuple[Scalar, Scalar]]
 """The sources of a result along one dimension, int64, each with its weight."""
 
 
-def _cubic(where: Scalar, source: int) -> Taps:
+def _cubic(where: Scalar, source: Extent) -> Taps:
     first = where.apply("floor")
     after = where - first
     weights = (_far(after + 1.0), _near(after), _near(1.0 - after), _far(2.0 - after))
@@ -55,7 +55,7 @@ def _far(x: Scalar) -> Scalar:
     return ((x * STEEPNESS - 5.0 * STEEPNESS) * x + 8.0 * STEEPNESS) * x - 4.0 * STEEPNESS
 
 
-def _linear(where: Scalar, source: int) -> Taps:
+def _linear(where: Scalar, source: Extent) -> Taps:
     where = where.apply("maximum", 0.0)
     last = where.builder.number(source - 1, torch.int64)
     first = where.cast(torch.int64).apply("minimum", last)
@@ -112,11 +112,11 @@ def _scale(call: Lowering, position: int, side: int) -> float | None:
 def _refused(dtype: torch.dtype, sources: Sequence, targets: Sequence, call: Lowering) -> NotLowered | None:
     if not dtype.is_floating_point:
         return NotLowered("integers are rounded in a way of their own")
-    if any(isinstance(size, Size) for size in (*sources, *targets)):
-        return NotLowered("interpolation between sizes that vary")
-    if tuple(sources) == tuple(targets) or 0 in (*sources, *targets):
-        return NotLowered("a copy")
-    if call.device.type == "cpu" and math.prod(targets) <= math.prod(sources):
+    pairs = list(zip(sources, targets, strict=True))
+    if not any(known("!=", *pair) for pair in pairs) or any(is_constant(size, 0) for pair in pairs for size in pair):
+        return NotLowered("a copy, at all sizes or some")
+    are_more = known(">", product(targets), product(sources)) or all(known("<=", *pair) for pair in pairs)
+    if call.device.type == "cpu" and not are_more:
         return NotLowered("fewer results than sources, which the library is faster at on a processor")
     return None
 
@@ -133,9 +133,10 @@ def _gradient_rule(taps: Callable[[Scalar, int], Taps], reach: int) -> Callable[
         nodes: list[LoopNode] = []
         for side in range(2):
             source, target, scale = sources[side], targets[side], _scale(call, 4, side)
-            if scale is not None and not bool(aligns) and scale > 0 and scale * source != target:
+            if scale is not None and not bool(aligns) and scale > 0 and not _is_told(scale, source, target):
                 return NotLowered("a factor that the sizes do not say")
-            shares = _Shares(source, target, bool(aligns), reach)
+            if (shares := _Shares.between(source, target, bool(aligns), reach)) is None:
+                return NotLowered("a factor between sizes that vary which varies too")
             if shares.count > MOST_SHARES:
                 return NotLowered(f"sources of which more than {MOST_SHARES} results hold a part along one dimension")
             node, table = _table(call, shares, scale, taps, dtype, side)
@@ -144,6 +145,13 @@ def _gradient_rule(taps: Callable[[Scalar, int], Taps], reach: int) -> Callable[
         return Lowered(tuple(nodes), gradient)
 
     return apply
+
+
+def _is_told(scale: float, source: Extent, target: Extent) -> bool:
+    """Whether sizes say a factor, whatever they are."""
+    if isinstance(source, Size):
+        return scale.is_integer() and is_constant(divided(target, source)[0], int(scale)) and is_multiple(target, source)
+    return scale * source == target
 
 
 class _Shares:
@@ -156,9 +164,17 @@ class _Shares:
     ROOM = 1 / 16
     """More than rounding moves a result."""
 
-    def __init__(self, source: int, target: int, aligns: bool, reach: int) -> None:
-        self.source, self.target, self.aligns = source, target, aligns
-        self.over, self.under = (target - 1, max(source - 1, 1)) if aligns else (target, source)
+    @classmethod
+    def between(cls, source: Extent, target: Extent, aligns: bool, reach: int) -> _Shares | None:
+        """None where how many they are varies."""
+        if not isinstance(source, Size) and not isinstance(target, Size):
+            return cls(source, target, aligns, reach, *((target - 1, max(source - 1, 1)) if aligns else (target, source)))
+        factor, rest = divided(target, source)
+        is_whole = isinstance(factor, int) and is_constant(rest, 0) and not aligns
+        return cls(source, target, aligns, reach, factor, 1) if is_whole else None
+
+    def __init__(self, source: Extent, target: Extent, aligns: bool, reach: int, over: int, under: int) -> None:
+        self.source, self.target, self.aligns, self.over, self.under = source, target, aligns, over, under
         offset, away = 0.0 if aligns else 0.5, reach + self.ROOM
         self.before = math.floor((offset - away) * self.over / self.under - offset)
         self.count = math.floor(2 * away * self.over / self.under) + 3
