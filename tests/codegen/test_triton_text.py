@@ -368,3 +368,11 @@ def test_a_weight_of_each_channel_is_not_waited_with_where_rows_are_many():
     for images, waits in ((32, False), (2, True)):
         norm = kernel_of(group_norm, (images, 128, 256, 256), (128,), (128,))
         assert ("meet(" in norm.text) == waits
+
+
+def test_what_lies_as_the_loops_go_is_read_at_flat_positions():
+    """A bias of 77 makes loops of its own, of which Triton cannot see that neighbours are neighbours. Not where most lies otherwise."""
+    body = body_of(kernel_of(lambda x, bias: x * 2 + bias, (512, 77), (77,)))
+    assert "tl.load(x + lane)" in body and "tl.store(add_tensor + lane, " in body
+    windows = body_of(kernel_of(lambda x: torch.nn.functional.avg_pool2d(x, 3, 2, 1), (32, 64, 113, 113)))
+    assert "+ lane" not in windows

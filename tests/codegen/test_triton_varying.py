@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -85,6 +86,19 @@ def test_sums_down_the_columns_beside_any_number_of_rows(monkeypatch):
     graph, executor = run_at(gradients, inputs, {"s0": 7}, [{"s0": n} for n in (2, 3, 10, 31)])
     assert not graph.fixed()
     assert len(executor.kernels) == 2
+    inputs = [tensor("s0", "s1"), tensor("s1"), tensor("s0", "s1")]
+    graph, executor = run_at(gradients, inputs, {"s0": 70, "s1": 24}, [{"s0": n, "s1": m} for n, m in ((2, 3), (31, 32), (9, 17))])
+    assert not graph.fixed() and "s1 <= 32" in graph.relations()
+    assert len(executor.kernels) == 2
+
+
+def test_blocks_before_the_last_need_no_mask():
+    """Long rows are looped over twice: whole blocks, then what is left, which may be nothing."""
+    sizes = [{"s0": n} for n in (40960, 20480, 3, 33000)]
+    graph, executor = run_at(lambda x: (x.log_softmax(-1), x.argmax(-1)), [tensor(5, "s0")], {"s0": 40001}, sizes)
+    assert not graph.fixed()
+    first, second = re.findall(r"for start in (?:tl\.)?range\((.*)\):\n", executor.kernels[0].text)[:2]
+    assert first.startswith("0, whole_0, ") and second.startswith("whole_0, ")
 
 
 def test_columns_walked_down_at_any_height():

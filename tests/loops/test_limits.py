@@ -8,6 +8,7 @@ import torch
 from dynascope.loops.body import BodyBuilder
 from dynascope.loops.index import Symbol, constant, floor_divide, modulo, variable
 from dynascope.loops.limits import inside, limits_of
+from dynascope.sizes import Scope, evaluate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,28 @@ def test_half_of_a_dimension_divides_out():
     limits = limits_of(builder.operations, guard.number)
     assert inside(flat, limits, lambda index: (floor_divide(index, 64),)) == (variable(whole),)
     assert inside(constant(3), {}, lambda index: (index,)) == (constant(3),)
+
+
+@given(st.booleans(), st.integers(0, 3), st.integers(1, 3), st.integers(2, 9))
+def test_limits_that_vary_hold_too(is_below, factor, others, size):
+    """`r < factor * n` and `r >= factor * n`, of `(factor + others) * n` in all."""
+    scope = Scope()
+    n = scope.root("n", 5, low=2)
+    row, column = Symbol("r", 4), Symbol("c", (factor + others) * n)
+    builder = BodyBuilder(None)
+    compared, bound = builder.index_value(variable(column)), builder.index_value(constant(factor * n))
+    guard = compared.less(bound) if is_below else compared.apply("greater_equal", bound)
+    limits = limits_of(builder.operations, guard.number)
+    length = others * n
+    flat = variable(row) * length + variable(column) + (0 if is_below else -factor * n)
+    quotient, remainder = inside(flat, limits, lambda index: (floor_divide(index, length), modulo(index, length)))
+    if (is_below and 0 < factor <= others) or (not is_below and factor):
+        assert limits.keys() == {column}
+        assert (quotient, remainder) == (variable(row), flat + variable(row) * -length)
+    for first, last in limits.values():
+        at = [evaluate(getattr(end, "expression", end), {"n": size}) for end in (first, last)]
+        assert at == ([0, factor * size - 1] if is_below else [factor * size, (factor + others) * size - 1])
+    assert len(scope.log) == 0
 
 
 @pytest.mark.compiler

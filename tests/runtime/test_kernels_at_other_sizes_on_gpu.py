@@ -25,6 +25,8 @@ PROGRAMS = {
     "maximum with its place": lambda x: x.max(-1),
     "sum of columns": lambda x: x.sum(0),
     "divergence": lambda x: torch.nn.functional.kl_div(x.log_softmax(-1), x.sigmoid().softmax(-1), reduction="batchmean"),
+    "running sums": lambda x: x.sign().cumsum(-1),
+    "running sums of columns": lambda x: x.sign().cumsum(0),
     "broadcast": lambda x: x.unsqueeze(1) * x.unsqueeze(0),
 }
 SIZES = {
@@ -59,11 +61,11 @@ def test_sizes_that_are_no_multiples_have_kernels_of_their_own_and_no_graph(monk
     finally:
         recording.use(before)
     assert len(recorder.report().graphs) == 1
-    assert built == [["s0"], ["s0", "s1"]]
+    assert built == [[("s0", 1)], [("s0", 1), ("s1", 1)], [("s0", 4)]]
 
 
 def check_at_odd_sizes(compiled):
-    for rows, columns in ((64, 32), (65, 32), (63, 48), (65, 33), (128, 64)):
+    for rows, columns in ((64, 32), (65, 32), (63, 48), (65, 33), (128, 64), (68, 32), (1004, 64)):
         x = torch.randn(rows, columns, device="cuda")
         torch.testing.assert_close(compiled(x), x.sin() + x.cos())
 

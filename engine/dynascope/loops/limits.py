@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from dynascope.loops.index import Atom, Index, Symbol, substitute, variable
+from dynascope.loops.index import Atom, Extent, Index, Symbol, substitute, variable
 from dynascope.loops.nodes import Compute, Constant, IndexValue, Operation
-from dynascope.sizes import Size
+from dynascope.sizes import Size, is_constant, known
 
-Limits = Mapping[Symbol, tuple[int, int]]
+Limits = Mapping[Symbol, tuple[Extent, Extent]]
 """The first and the last value of each loop variable that is limited."""
 
 
 def limits_of(operations: Sequence[Operation], guard: int | None) -> Limits:
-    """What the guard, a value of these operations, says of loop variables. Sizes that vary say nothing."""
-    limits: dict[Symbol, tuple[int, int]] = {}
+    """What the guard, a value of these operations, says of loop variables."""
+    limits: dict[Symbol, tuple[Extent, Extent]] = {}
     pending = [] if guard is None else [guard]
     while pending:
         operation = operations[pending.pop()]
@@ -33,6 +33,8 @@ def limits_of(operations: Sequence[Operation], guard: int | None) -> Limits:
         match compared:
             case [IndexValue(index=index), Constant(value=bound)] if operation.name in _AT_MOST:
                 _limit(limits, *_AT_MOST[operation.name](index, int(bound)))
+            case [IndexValue(index=index), IndexValue(index=bound)] if operation.name in _AT_MOST and bound.is_constant:
+                _limit(limits, *_AT_MOST[operation.name](index, bound.constant))
     return limits
 
 
@@ -51,7 +53,7 @@ def _replaced(by: Mapping[Symbol, Index], atom: Atom) -> Index | None:
     return by.get(atom) if isinstance(atom, Symbol) else None
 
 
-_AT_MOST: dict[str, Callable[[Index, int], tuple[Index, int]]] = {
+_AT_MOST: dict[str, Callable[[Index, Extent], tuple[Index, Extent]]] = {
     "less": lambda index, bound: (index, bound - 1),
     "less_equal": lambda index, bound: (index, bound),
     "greater": lambda index, bound: (index * -1, -bound - 1),
@@ -60,9 +62,10 @@ _AT_MOST: dict[str, Callable[[Index, int], tuple[Index, int]]] = {
 """A comparison as: this index is at most that number."""
 
 
-def _limit(limits: dict[Symbol, tuple[int, int]], index: Index, most: int) -> None:
+def _limit(limits: dict[Symbol, tuple[Extent, Extent]], index: Index, most: Extent) -> None:
     """Of `index <= most`: with all others as small as can be, each loop variable leaves so much room."""
-    if any(isinstance(part, Size) for part in (index.constant, *index.bounds, *(c for _, c in index.terms))):
+    if any(isinstance(part, Size) for part in (most, index.constant, *index.bounds, *(c for _, c in index.terms))):
+        _limit_alone(limits, index, most)
         return
     least = sum(_least(limits, atom, factor) for atom, factor in index.terms) + index.constant
     for atom, factor in index.terms:
@@ -73,6 +76,23 @@ def _limit(limits: dict[Symbol, tuple[int, int]], index: Index, most: int) -> No
         first, last = (first, min(last, room // factor)) if factor > 0 else (max(first, -(room // -factor)), last)
         if first <= last and (first, last) != (0, atom.extent - 1):
             limits[atom] = first, last
+
+
+def _limit_alone(limits: dict[Symbol, tuple[Extent, Extent]], index: Index, most: Extent) -> None:
+    """The same of one loop variable and a number where sizes vary: what algebra tells of all of them."""
+    if len(index.terms) != 1 or not isinstance(index.terms[0][0], Symbol):
+        return
+    ((symbol, factor),) = index.terms
+    first, last = limits.get(symbol, (0, symbol.extent - 1))
+    room = most - index.constant
+    if is_constant(factor, 1) and known("<", room, last):
+        last = room
+    elif is_constant(factor, -1) and known(">", -room, first):
+        first = -room
+    else:
+        return
+    if known("<=", first, last):
+        limits[symbol] = first, last
 
 
 def _least(limits: Limits, atom: Atom, factor: int) -> int:

@@ -17,7 +17,9 @@ from dynascope.loops.nodes import (
     Buffer,
     CheckIndex,
     Compute,
+    Constant,
     ExternCall,
+    IndexValue,
     Load,
     LoopNode,
     LoopProgram,
@@ -223,7 +225,15 @@ def loops_along_places(node: LoopNode) -> set[Symbol]:
 
 
 def cost_of(node: LoopNode) -> int:
-    return sum(TABLE[op.name].cost for op in node.body if isinstance(op, Compute))
+    """What is computed of numbers alone (`1 / n` of a mean) costs no element anything: a kernel does so once."""
+    cost, of_numbers = 0, set()
+    for number, op in enumerate(node.body):
+        is_number = isinstance(op, (Argument, Constant)) or (isinstance(op, IndexValue) and op.index.is_constant)
+        if is_number or (isinstance(op, Compute) and of_numbers.issuperset(op.arguments)):
+            of_numbers.add(number)
+        elif isinstance(op, Compute):
+            cost += TABLE[op.name].cost
+    return cost
 
 
 def iterations(node: LoopNode | ScatterNode) -> int:

@@ -35,7 +35,7 @@ from dynascope.schedule.groups import FusionGroup, Step
 from dynascope.schedule.inline_plan import views_in
 from dynascope.schedule.nests import indices_of, shaped
 from dynascope.schedule.passes import arrange, index_of
-from dynascope.sizes import Size, estimated, same
+from dynascope.sizes import estimated, same
 
 PROGRAMS = 512
 """About four for each multiprocessor of the GPUs of today; what they leave is then read without masks."""
@@ -179,10 +179,8 @@ def _on_gpu(group: FusionGroup) -> bool:
 
 
 def _sums_down(group: FusionGroup) -> bool:
-    """Whether a group adds up many rows, each of a known width, in one pass, and besides computes with the sums and stores elements."""
-    if not _is_plain(group) or isinstance(group.row_count, Size) or group.row_count > MOST_COLUMNS:
-        return False
-    if estimated(group.column_count) < FEWEST_ROWS:
+    """Whether a group adds up many rows in one pass, and besides computes with the sums and stores elements."""
+    if not _is_plain(group) or estimated(group.row_count) > MOST_COLUMNS or estimated(group.column_count) < FEWEST_ROWS:
         return False
     reduces = [op for op in group.body if isinstance(op, (Reduce, Scan))]
     return arrange(group.body, group.columns).pass_count == 1 and all(

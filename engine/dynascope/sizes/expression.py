@@ -560,16 +560,18 @@ def substitute(expression: Any, replace: Callable[[Root], Expression | int | flo
     return expression
 
 
-@lru_cache(maxsize=4096)
 def plain(expression: Any) -> Any:
     """The same without shares (`solved.py`), as programs and people write it: `16 * share(n, 16)` is `n`, what is left is `n // 16`."""
+    return _plain(expression) if isinstance(expression, (Polynomial, Operation)) else expression
+
+
+@lru_cache(maxsize=4096)
+def _plain(expression: Polynomial | Operation) -> Expression | int:
     if isinstance(expression, Operation):
         arguments = tuple(map(plain, expression.arguments))
         if expression.name == "share":
             return floor_divide(*arguments)
-        return expression if arguments == expression.arguments else Operation(expression.name, arguments, expression.kind)
-    if not isinstance(expression, Polynomial):
-        return expression
+        return Operation(expression.name, arguments, expression.kind)
     total: Integer = 0
     for monomial, coefficient in expression.terms:
         product: Integer = 1

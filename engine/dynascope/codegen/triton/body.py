@@ -318,7 +318,8 @@ class BodyPrinter:
     def _at(self, index: Index) -> str:
         text = index_text(index, self.values, self.tile)
         parts = len(index.terms) + (not is_constant(index.constant, 0))
-        return f"({text})" if parts > 1 or (isinstance(index.constant, Size) and not index.terms) else text
+        is_sum = parts > 1 and not text.isidentifier()  # of several loops a flat position may be all that is left
+        return f"({text})" if is_sum or (isinstance(index.constant, Size) and not index.terms) else text
 
 
 def _all(masks: list[str]) -> str:

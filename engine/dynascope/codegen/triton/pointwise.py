@@ -11,7 +11,7 @@ from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.kernel import TritonKernel
 from dynascope.codegen.triton.row_plan import power_of_two
-from dynascope.codegen.triton.tile import Axis, Tile, needs_wide, place_axis
+from dynascope.codegen.triton.tile import Axis, Tile, flat_axes, needs_wide, place_axis
 from dynascope.loops.index import Extent, Index, Symbol, constant
 from dynascope.loops.nodes import CheckIndex, IndexValue, Load, Store
 from dynascope.sizes import Size, estimated, hint_of, is_at_hand, is_constant, product, same
@@ -30,7 +30,7 @@ _OF_A_THREAD = 8
 
 def emit_pointwise(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
     axes, warps = _choose(facts, device)
-    tile = Tile(axes, needs_wide(all_indices(facts), axes))
+    tile = Tile(axes, needs_wide(all_indices(facts), axes), flat=flat_axes(accesses(facts), axes))
     draft = Draft(facts, tile)
     _place_program(draft)
     if len(axes) == 1:
@@ -147,6 +147,12 @@ def _place_program(draft: Draft) -> None:
 
 def _indices(facts: GroupFacts) -> list[Index]:
     return [operation.index for operation in facts.body if isinstance(operation, (Load, Store))]
+
+
+def accesses(facts: GroupFacts) -> list[Index]:
+    """Where what is read and written lies, each once."""
+    places = ((o.buffer, o.index) for o in facts.body if isinstance(o, (Load, Store)))
+    return [index for _, index in dict.fromkeys(places)]
 
 
 def all_indices(facts: GroupFacts) -> list[Index]:

@@ -130,8 +130,10 @@ def choose_rows(
 
 
 def choose_walk(facts: GroupFacts, programs: int) -> RowPlan:
-    """Rows that `programs` programs go through; `steps` is how many blocks of rows each takes."""
-    block = max(2, power_of_two(facts.group.column_count))
+    """Rows that `programs` programs go through; `steps` is how many blocks of rows each takes. Of columns that vary it is relied on that no
+    more come than the block that holds those at hand has room for."""
+    block = max(2, power_of_two(hint_of(facts.group.column_count)))
+    _ = facts.group.column_count <= block
     together = max(1, min(_SMALL_TILE // block, 8))
     steps = blocks_of(facts.group.row_count, programs * together)
     return RowPlan("walked", together, block, _between(1, together * block // (32 * _WALKED_PER_THREAD), 16), steps)

@@ -9,19 +9,24 @@ tl.store(...)           for start in range(0, C, B): ...
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import Draft, GroupFacts
 from dynascope.codegen.triton.dtypes import SIXTEEN_BIT_FLOATS, TEXT
 from dynascope.codegen.triton.kernel import TICKET_BYTES, TritonKernel
 from dynascope.codegen.triton.online import has_finite_shift, is_of_exponentials, online_sums, sweeps_left
 from dynascope.codegen.triton.operations import helpers_in
-from dynascope.codegen.triton.pointwise import all_indices
+from dynascope.codegen.triton.pointwise import accesses, all_indices
 from dynascope.codegen.triton.reductions import INDEXED, Rule, ScanRule, no_position, rule_for, scan_rule_for
 from dynascope.codegen.triton.row_plan import RowPlan, choose_rows, choose_walk, power_of_two, stages_of
-from dynascope.codegen.triton.tile import WIDE, Axis, Tile, needs_wide, place_axis
+from dynascope.codegen.triton.tile import WIDE, Axis, Tile, flat_axes, needs_wide, place_axis
 from dynascope.loops.nodes import Compute, Load, Operation, Reduce, Scan, Store
 from dynascope.schedule.passes import Arrangement, arrange
-from dynascope.sizes import Size, is_constant
+from dynascope.sizes import Size, estimated, is_constant
+
+_STEPS_WITHOUT_ENDS = 4
+"""Of fewer steps a loop of their own is not worth its text."""
 
 
 def emit_rows(facts: GroupFacts, device: DeviceModel) -> TritonKernel:
@@ -59,7 +64,7 @@ class _RowKernel:
         self.row = Axis("row", facts.group.rows, plan.row_block, plan.steps * walkers)
         self.column = Axis("column", facts.group.columns, plan.column_block, 0 if walkers else plan.steps * plan.parts)
         axes = (self.row, self.column)
-        self.tile = Tile(axes, needs_wide(all_indices(facts), axes))
+        self.tile = Tile(axes, needs_wide(all_indices(facts), axes), flat=flat_axes(accesses(facts), axes))
         self.draft = Draft(facts, self.tile)
         self.printer, self.writer = self.draft.printer, self.draft.writer
         self.axis = self.tile.position("column")
@@ -213,7 +218,7 @@ class _RowKernel:
         store: Store = self.facts.body[number]
         total = f"{self.printer.name(number)}_lanes"
         total = f"tl.sum({total}, 0, keep_dims=True)" if self.row.block > 1 else total
-        width = self.facts.buffers[store.buffer].strides[0]
+        width = self.tile.factor(self.facts.buffers[store.buffer].strides[0])
         masked = f", mask={self.column.mask}" if self.column.is_masked else ""
         place = f"{self.printer.at(store)} + program * {width}"
         self.writer.write(f"tl.store({place}, {total}{masked})", store.origin)
@@ -277,12 +282,32 @@ class _RowKernel:
             for name, identity, kind in self._lanes(reduce):
                 shape = self._row_shape() if reduce in topped else self.tile.shape
                 self.writer.write(f"{name} = tl.full({shape}, {identity}, {kind})")
-        needed = self._needed(number)
-        for scan in self._scans(needed):
+        for scan in self._scans(self._needed(number)):
             identity = self._scan_rule(scan).identity
             self.writer.write(f"{self.printer.name(scan)}_carry = tl.full({self._row_shape()}, {identity}, {self._kind(scan)})")
         block = self.plan.column_block
-        with self.writer.block(f"for start in {self._range(self.tile.text(self.plan.steps * block), block)}:"):
+        end = self.tile.text(self.plan.steps * block)
+        if not self._has_blocks_without_ends():
+            self._steps(number, start, self._range(end, block))
+            return
+        whole, column, tile = f"whole_{number}", self.column, self.tile
+        self.writer.write(f"{whole} = {self.tile.factor(column.count)} // {block} * {block}")
+        self.column = replace(column, is_whole=True)
+        self.tile = self.printer.tile = replace(tile, axes=(self.row, self.column))
+        self._steps(number, start, self._range(whole, block))
+        self.column, self.tile, self.printer.tile = column, tile, tile
+        self._steps(number, start, f"range({whole}, {end}, {block})")
+
+    def _has_blocks_without_ends(self) -> bool:
+        """Whether a loop goes through the blocks before the last one without its mask: where columns vary, the last one may have an end.
+        Not for tiles of several rows in which nothing is scanned, nor for parts of rows, where that was measured to win nothing."""
+        is_looped = self.plan.mode == "looped" and (self.plan.row_block == 1 or any(isinstance(o, Scan) for o in self.facts.body))
+        varies = self.column.is_masked and isinstance(self.column.count, Size)
+        return is_looped and varies and estimated(self.plan.steps) >= _STEPS_WITHOUT_ENDS
+
+    def _steps(self, number: int, start: str, steps: str) -> None:
+        topped, needed = self._topped(number), self._needed(number)
+        with self.writer.block(f"for start in {steps}:"):
             self.writer.write_all(place_axis(self.tile, self.column, start))
             for value in needed:
                 if isinstance(self.facts.body[value], Scan):

@@ -10,7 +10,7 @@ others are scalars. For rows r0: 64 and columns c0: 1000 with blocks 2 and 1024:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -38,12 +38,14 @@ WIDE = 1 << 31
 class Axis:
     """Loops flattened row-major into one; `block` positions of it (a power of two) in one program or step.
 
-    `visited` is how many blocks all programs and steps together go through, where that is more than there are."""
+    `visited` is how many blocks all programs and steps together go through, where that is more than there are; `is_whole` where the blocks
+    gone through are those that lie before the end."""
 
     name: str
     symbols: tuple[Symbol, ...]
     block: int
     visited: Extent = 0
+    is_whole: bool = False
 
     @property
     def count(self) -> Extent:
@@ -56,6 +58,8 @@ class Axis:
     @property
     def is_masked(self) -> bool:
         """Whether some position may lie past the end."""
+        if self.is_whole:
+            return False
         if isinstance(self.count, Size):
             visits_no_more = is_constant(self.visited, 0) or same(self.visited * self.block, self.count)
             return not (visits_no_more and is_multiple(self.count, self.block))
@@ -74,6 +78,8 @@ class Tile:
     wide: bool = False
     numbers: dict[str, str] = field(default_factory=dict)
     """The parameters of the numbers that vary with sizes, by the names of the numbers."""
+    flat: frozenset[str] = frozenset()
+    """The axes whose flat positions say where in memory something is, where they can."""
 
     def text(self, value: Extent) -> str:
         """A size over the kernel's parameters."""
@@ -139,7 +145,7 @@ def _unflatten(tile: Tile, axis: Axis) -> list[str]:
     lines, rest = [], axis.name
     looping = _looping(axis)
     for position, symbol in reversed(list(enumerate(looping[1:], 1))):
-        quotient = looping[0].name if position == 1 else f"{axis.name}_{position}"
+        quotient = looping[0].name if position == 1 else _flat_name(axis, position)
         # Past the end the outermost loop runs on; those positions are masked.
         lines.append(f"{quotient} = {rest} // {tile.factor(symbol.extent)}")
         lines.append(f"{symbol.name} = {rest} - {quotient} * {tile.factor(symbol.extent)}")
@@ -148,14 +154,60 @@ def _unflatten(tile: Tile, axis: Axis) -> list[str]:
 
 
 def index_text(index: Index, values: Mapping[int, str], tile: Tile) -> str:
-    """The index as an expression over the loops' names; `values` names the body values it depends on."""
-    parts = []
+    """The index as an expression over the loops' names; `values` names the body values it depends on.
+
+    What goes through memory as the loops of an axis do is said by its flat position, where most does: of that Triton sees that neighbours
+    are neighbours, whatever the loops' sizes are.
+    """
+    parts, flat = [], dict(_flat_terms(index, tile))
     for atom, coefficient in index.terms:
-        text = _atom_text(atom, values, tile)
+        text = flat.get(atom) if isinstance(atom, Symbol) else None
+        if text == "":
+            continue
+        text = text or _atom_text(atom, values, tile)
         parts.append(text if is_constant(coefficient, 1) else f"{tile.factor(coefficient)}*{text}")
     if not is_constant(index.constant, 0) or not parts:
         parts.append(tile.text(index.constant))
     return " + ".join(parts).replace("+ -", "- ")
+
+
+def _flat_terms(index: Index, tile: Tile) -> Iterator[tuple[Symbol, str]]:
+    """Of axes that are said so: the outermost of their loops that the index goes through in their order, each to the next without a hole.
+    The innermost of them with the name of their flat position, the others with none."""
+    for axis in tile.axes:
+        looping = _looping(axis)
+        count = _in_order(index, looping) if axis.name in tile.flat else 0
+        if count > 1:
+            yield from ((symbol, "") for symbol in looping[: count - 1])
+            yield looping[count - 1], axis.name if count == len(looping) else _flat_name(axis, count)
+
+
+def _in_order(index: Index, looping: Sequence[Symbol]) -> int:
+    """How many loops, from the outermost on, an index goes through as memory without holes does."""
+    steps = [index.coefficient(symbol) for symbol in looping]
+    count = 1
+    while count < len(looping) and same(steps[count - 1], steps[count] * looping[count].extent):
+        count += 1
+    return count if steps and not is_constant(steps[count - 1], 0) else 0
+
+
+def flat_axes(accesses: Iterable[Index], axes: Iterable[Axis]) -> frozenset[str]:
+    """The axes of several loops along which no fewer tensors lie as these go than lie otherwise: of the ones Triton then sees that they can
+    be read and written in vectors, and it reads the others as it does these, element by element. What is the same along some of the loops
+    comes from the cache either way."""
+    accesses, found = list(accesses), []
+    for axis in axes:
+        looping = _looping(axis)
+        whole = [index for index in accesses if looping and all(symbol in index.symbols for symbol in looping)]
+        lying = [index for index in whole if _in_order(index, looping) == len(looping) and is_constant(index.coefficient(looping[-1]), 1)]
+        if len(looping) > 1 and 2 * len(lying) >= len(whole):
+            found.append(axis.name)
+    return frozenset(found)
+
+
+def _flat_name(axis: Axis, count: int) -> str:
+    """The flat position of the first `count` loops of more."""
+    return f"{axis.name}_{count}"
 
 
 def _atom_text(atom: Atom, values: Mapping[int, str], tile: Tile) -> str:
