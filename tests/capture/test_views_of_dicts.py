@@ -66,7 +66,20 @@ def gives_them(x):
     return x + 1, HOLDER.keys, HOLDER.ordered, HOLDER.keys is HOLDER.keys, type(HOLDER.ordered)
 
 
-PROGRAMS = [is_asked_how_many, goes_over_them, compares, is_changed_behind, grows_behind]
+def have_nothing_in_common(x):
+    mine, pairs = {"rate": x, "none": 1}, {"rate": 2.0, "w": [1]}
+    answers = [HOLDER.keys.isdisjoint(other) for other in (mine, mine.keys(), ["none"], {"none"}, frozenset("rate"), HOLDER.keys, ())]
+    answers += [mine.keys().isdisjoint(HOLDER.keys), HOLDER.none.isdisjoint(HOLDER.none)]
+    answers += [HOLDER.ordered.isdisjoint(other) for other in ("ab", mine)]
+    answers += [HOLDER.items.isdisjoint(other) for other in (pairs.items(), [("rate", 2.0)], [("none", [])], HOLDER.items, {3})]
+    try:
+        HOLDER.keys.isdisjoint([[]])
+    except TypeError as error:
+        answers.append(str(error))
+    return x * 2 if HOLDER.keys.isdisjoint({"rate"}) else x * 3, answers
+
+
+PROGRAMS = [have_nothing_in_common, is_asked_how_many, goes_over_them, compares, is_changed_behind, grows_behind]
 PROGRAMS += [shows_what_the_object_has, gives_them]
 
 

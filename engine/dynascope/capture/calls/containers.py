@@ -471,6 +471,12 @@ for _name, _function in {
     _combine(_name, getattr(operator, _function))
 
 
+def view_is_disjoint(machine: Machine, arguments: Arguments, keywords: Keywords) -> Any:
+    if len(arguments) != 2 or keywords:
+        raise Break(ProgramRaises("TypeError", machine.expression()))
+    return equivalents.enter(machine, equivalents.view_is_disjoint, [*arguments])
+
+
 def _protocol(classes: tuple[type, ...], name: str, function: Any) -> None:
     for cls in classes:
         if name in vars(cls):
@@ -484,6 +490,7 @@ _protocol(_ALL, "__delitem__", lambda machine, *parts: items.delete(machine, *pa
 _protocol(_ALL, "__contains__", lambda machine, value, item: boolean(items.contains(machine, value, item)))
 for _view in (type({}.keys()), type({}.items())):
     MEANINGS[_view.__contains__] = lambda machine, arguments, keywords: boolean(items.contains(machine, *arguments))
+    MEANINGS[_view.isdisjoint] = view_is_disjoint
 _protocol(_ALL, "__iter__", iterator)
 _protocol((list, *DICTIONARIES, types.MappingProxyType), "__reversed__", backwards)
 _protocol(_ALL, "__len__", lambda machine, value: lists.length(machine, value))

@@ -437,6 +437,19 @@ def count_elements(mapping, iterable, /):
         mapping[item] = mapping.get(item, 0) + 1
 
 
+def view_is_disjoint(view, other, /):
+    """Goes through the shorter one, if the other is a set or a view as well, and asks the longer: no value of `items()` is hashed."""
+    if view is other:
+        return not len(view)
+    if type(other) in (set, frozenset) or isinstance(other, (type({}.keys()), type({}.items()))):
+        if len(other) > len(view):
+            view, other = other, view
+    for item in other:
+        if item in view:
+            return False
+    return True
+
+
 def add_quotient(tensor, one, other, value):
     return tensor.add_(value * one / other)
 
