@@ -48,15 +48,26 @@ def beside_one_that_nobody_sees(x):
     return leaf, torch.autograd.grad((other * other).sum(), other)[0]
 
 
+def a_view_of_what_nobody_holds(x):
+    return torch.arange(6.0).view(2, 3).requires_grad_(), x + 1
+
+
 ONE_GRAPH = [
     a_step_by_hand, made_from_nothing, twice, of_memory_that_is_written, with_a_view_from_before, of_the_inputs_memory,
-    without_recording, beside_one_that_nobody_sees,
+    without_recording, beside_one_that_nobody_sees, a_view_of_what_nobody_holds,
 ]  # fmt: skip
 
 
 def read_afterwards(x):
     leaf = (x * 2).detach().requires_grad_()
     return leaf, leaf * 3
+
+
+def read_through_a_view_without_recording(x):
+    leaf = torch.arange(6.0).view(2, 3).requires_grad_()
+    with torch.no_grad():
+        view = leaf[:]
+    return view.clone(), leaf
 
 
 def with_a_hook(x):
@@ -99,10 +110,19 @@ def test_one_graph(function, backend):
     assert same(seen(call), expected)
 
 
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
 @pytest.mark.parametrize("function", [read_afterwards, with_a_hook, with_a_gradient])
 @pytest.mark.expects("tensor-attribute")
-def test_as_eager_after_a_break(function):
-    call, expected = dynascope.compile(function, backend="eager"), seen(function)
+def test_as_eager_after_a_break(function, backend):
+    call, expected = dynascope.compile(function, backend=backend), seen(function)
+    assert same(seen(call), expected)
+    assert same(seen(call), expected)
+
+
+@pytest.mark.expects("tensor-attribute", "output-alias")
+def test_a_view_taken_without_recording_leads_to_no_leaf():
+    """Kernels give the leaf: it is a view of what requires no grad, and so is what is taken of it."""
+    call, expected = dynascope.compile(read_through_a_view_without_recording), seen(read_through_a_view_without_recording)
     assert same(seen(call), expected)
     assert same(seen(call), expected)
 

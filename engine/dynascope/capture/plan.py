@@ -27,6 +27,7 @@ from dynascope.capture.lock_uses import give_back, take
 from dynascope.capture.parts import all_parts
 from dynascope.capture.reconstruct import Rebuilder
 from dynascope.capture.region import CodeRegion
+from dynascope.capture.told_views import giving_views, told_places
 from dynascope.capture.tracebacks import relocation
 from dynascope.capture.values import InferenceModeValue, Value
 from dynascope.dataclass import dataclass
@@ -254,6 +255,8 @@ class PlanWriter:
         builder.place(goes_on)
 
     def call_graph(self, graph: CapturedGraph, graph_callable: Any) -> None:
+        if told := told_places(self.plan.outputs):
+            graph_callable = giving_views(graph_callable, told)
         graph_callable = recording(graph_callable) if self.plan.records else graph_callable
         graph_callable = unseen(graph_callable) if self.plan.is_unseen else graph_callable
         if places := [at for at, source in enumerate(graph.sources) if source in self.plan.leaves_begun]:

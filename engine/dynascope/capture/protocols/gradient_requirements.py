@@ -32,6 +32,7 @@ from dynascope.capture.metadata import can_require_grad
 from dynascope.capture.protocols.gradients import check_leaf
 from dynascope.capture.reasons import TensorAttribute
 from dynascope.capture.signals import Break, CaptureAgain, Refusal
+from dynascope.capture.told_views import TOLD_AS_VIEW
 from dynascope.capture.values import ConstantValue, MutableValue, TensorValue, Value
 from dynascope.guards.guard import IdentityIs
 from dynascope.guards.source import AttributeSource, Source
@@ -69,6 +70,8 @@ def write(machine: Machine, tensor: TensorValue, wanted: bool) -> None:
         raise Break(TensorAttribute(NAME))  # made without recording it says that it does and has no gradient: this gives it one
     if wanted == requires_grad(machine, tensor):
         return
+    if wanted and tensor.object is None and tensor.example._is_view():
+        tensor.node.meta[TOLD_AS_VIEW] = True
     if wanted and may_be_leaf(machine, tensor):
         make_leaf(machine, tensor)
         return
