@@ -180,7 +180,9 @@ def is_telling(value: Any) -> bool:
 
 def is_at_hand(value: Any) -> bool:
     """Whether it has been seen: no part of it is known only when it runs."""
-    return value.__class__ is not Size or all(root.name not in value.scope.late for root in roots_of([value]))
+    if value.__class__ is not Size or not value.scope.late:
+        return True
+    return value.scope.late.isdisjoint(root.name for root in roots_of([value]))
 
 
 def nominal_product(values: Iterable[Any]) -> Any:
