@@ -131,3 +131,26 @@ def test_lanes_go_over_what_is_a_few_apart_where_little_lies_side_by_side():
     text = texts(rearranged, given)
     assert "every<2>(" in text and "t[k]" not in text
     check(dynascope.compile(rearranged), rearranged, given)
+
+
+def test_lanes_go_over_what_is_read_most_often():
+    """Distances of all rows to all: written side by side along the others' rows, but read along the columns, once for each pair."""
+
+    def distances(x, y):
+        return (x[:, None] - y[None]).abs().sum(-1)
+
+    given = [torch.randint(-9, 9, (rows, 32)).float() for rows in (333, 301)]
+    assert "t[k]" not in texts(distances, given)
+    check(dynascope.compile(distances), distances, given)
+
+
+def test_rows_side_by_side_are_gone_through_in_whole_vectors_first():
+    """What is picked lane by lane is written out for whole vectors, and so for all but the last of a number of rows that varies."""
+
+    def sums(x, at):
+        return x[:, at].sum(0)
+
+    compiled = dynascope.compile(sums, dynamic=True)
+    for rows, columns in ((40, 100), (40, 7), (13, 33), (40, 64)):
+        check(compiled, sums, [torch.randint(-9, 9, (rows, 200)).float(), torch.randint(0, 200, (columns,))])
+    assert re.search(r"r0_step\(r0_at, \d+\);", texts(sums, [torch.randn(40, 200), torch.randint(0, 200, (100,))]))

@@ -69,8 +69,13 @@ class Nest:
     @property
     def ends_in_part(self) -> bool:
         """Whether whole steps of the lane loop are followed by one of part of the lanes, for some sizes."""
+        return self.has_whole_and_part and not self.overlaps
+
+    @property
+    def has_whole_and_part(self) -> bool:
+        """Whether some steps of the lane loop are whole, and the last one may be of part of the lanes."""
         few = not isinstance(self.lane.extent, Size) and self.lane.extent < self.lanes
-        return not self.fills_lanes and not self.overlaps and not few
+        return not self.fills_lanes and not few
 
     @property
     def items(self) -> Extent:
@@ -148,10 +153,14 @@ def _lane(group: FusionGroup, depends: tuple[frozenset[Symbol], ...]) -> Symbol 
 
 
 def _score(group: FusionGroup, depends: tuple[frozenset[Symbol], ...], symbol: Symbol) -> float:
-    score = 0.0
+    """What is read in whole vectors counts once for each of its elements, what is picked element by element as often as that is done, which
+    is for all loops where something of each of them is computed with it."""
+    score, levels = 0.0, arrange(group.body, group.columns).levels
     for number, operation in enumerate(group.body):
         if isinstance(operation, (Load, Store)) and symbol in operation.index.symbols | depends[number]:
-            score += _estimate(depends[number]) * _worth(operation.index, symbol, group, depends)
+            worth = _worth(operation.index, symbol, group, depends)
+            loops = (*group.rows, *group.columns) if levels[number] == "element" else group.rows
+            score += worth * _estimate(depends[number] if worth > 0 else loops)
     if nominal(symbol.extent) < SHORTEST_LANES:
         score = min(score * 0.1, score)
     return score

@@ -161,17 +161,10 @@ class RowEmitter(ValueWriter):
             self._close()
 
     def _open_lanes(self, begin: str, end: str) -> tuple[str, list[str]]:
-        """Opens a loop over the lanes; gives its end and the lines that follow it. Where the last step may be of part of the lanes
-        it is a function of one step: the whole ones are compiled knowing that they are whole."""
+        """Opens a loop over the lanes; gives its end and the lines that follow it."""
         lane, lanes = self.nest.lane, self.nest.lanes
         if self.nest.ends_in_part:
-            at, step = f"{lane}_at", f"{lane}_step"
-            self._open(f"const auto {step} = [&](const long {lane}, const long n) __attribute__((always_inline))")
-            return "};", [
-                f"long {at} = {begin};",
-                f"for (; {at} + {lanes} <= {end}; {at} += {lanes}) {step}({at}, {lanes});",
-                f"if ({at} < {end}) {step}({at}, {end} - {at});",
-            ]
+            return self._open_steps(begin, end)
         counter = f"{lane}_at" if self.nest.overlaps else lane
         self._open(f"for (long {counter} = {begin}; {counter} < {end}; {counter} += {lanes})")
         if self.nest.overlaps:
@@ -179,6 +172,18 @@ class RowEmitter(ValueWriter):
             self._line(f"const long again = {counter} - {lane};")
         self._count(self.nest.overlaps)
         return "}", []
+
+    def _open_steps(self, begin: str, end: str) -> tuple[str, list[str]]:
+        """The same where the last step may be of part of the lanes: a function of one step, so that the whole ones are compiled knowing
+        that they are whole."""
+        lane, lanes = self.nest.lane, self.nest.lanes
+        at, step = f"{lane}_at", f"{lane}_step"
+        self._open(f"const auto {step} = [&](const long {lane}, const long n) __attribute__((always_inline))")
+        return "};", [
+            f"long {at} = {begin};",
+            f"for (; {at} + {lanes} <= {end}; {at} += {lanes}) {step}({at}, {lanes});",
+            f"if ({at} < {end}) {step}({at}, {end} - {at});",
+        ]
 
     def _last_start(self, counter: str) -> str:
         """The last step begins where all of its lanes are elements; it goes over some of them again."""

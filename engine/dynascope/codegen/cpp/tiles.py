@@ -222,9 +222,16 @@ class TileEmitter(RowEmitter):
     def _each_row(self, write: Callable[[], object]) -> None:
         """A loop over the tile's rows, a vector at a time; names made inside end with it."""
         lane, lanes, outside = self.nest.lane, self.nest.lanes, dict(self.names)
-        self._open(f"for (long {lane} = tile; {lane} < edge; {lane} += {lanes})")
-        self._count(overlaps=False)
-        write()
+        if self.nest.has_whole_and_part:
+            self._open("")
+            closing, calls = self._open_steps("tile", "edge")
+            write()
+            self._close(closing)
+            self._lines_of(calls)
+        else:
+            self._open(f"for (long {lane} = tile; {lane} < edge; {lane} += {lanes})")
+            self._count(overlaps=False)
+            write()
         self._close()
         self.names = outside
 
