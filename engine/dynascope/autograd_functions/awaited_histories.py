@@ -29,3 +29,9 @@ def awaits_history(tensor: torch.Tensor) -> bool:
         except RuntimeError as error:
             return "leaf" in str(error)
     return False
+
+
+def is_leaf_of_another(tensor: torch.Tensor) -> bool:
+    """Whether it is a leaf that requires grad and a view of what requires none: what is taken of it without recording is a view of
+    that, and requires none either."""
+    return tensor.requires_grad and tensor._is_view() and not tensor._base.requires_grad and tensor.is_leaf

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-from dynascope.autograd_functions.awaited_histories import is_made
+from dynascope.autograd_functions.awaited_histories import is_leaf_of_another, is_made
 from dynascope.meta_kernels import fake_quantization, margin_losses  # noqa: F401 (they register them)
 
 META = torch.device("meta")
@@ -37,6 +37,10 @@ def meta_of(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_leaf or (tensor._is_view() and tensor._base.is_leaf):
             with torch.no_grad():
                 meta = _as_lazy(meta, tensor)
+            if is_leaf_of_another(tensor):
+                meta = torch.ops.aten.alias(meta)
+                torch._C._autograd._set_creation_meta(meta, torch._C._autograd._get_creation_meta(tensor))
+                return meta.requires_grad_()
             meta.requires_grad_()
         else:
             meta.copy_(torch.empty((), dtype=tensor.dtype, device=META, requires_grad=True))

@@ -137,6 +137,7 @@ from dynascope.capture.region import CaptureOptions, CodeRegion
 from dynascope.capture.signals import Break, CaptureAgain, Raised, Refusal
 from dynascope.capture.sizes import Sizes
 from dynascope.capture.standing_aside import reason_to_stand_aside
+from dynascope.capture.told_views import guard_views
 from dynascope.capture.torch_state import TorchState
 from dynascope.capture.tracing import Trace
 from dynascope.capture.values import (
@@ -619,6 +620,7 @@ class Session:
         check_finished(machine)
         dictionaries.check(machine, outside)
         guard_cells(machine, outside)
+        guard_views(machine, outside)
         return self.check_tensor_aliases([value for value in outside if isinstance(value, TensorValue)])
 
     def check_tensor_aliases(self, inputs: list[TensorValue]) -> list[TensorValue]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from dynascope.autograd_functions.awaited_histories import is_leaf_of_another
 from dynascope.dataclass import dataclass
 from dynascope.grad.tape import META, Layout, numbers_at
 from dynascope.sizes import Scope, Size, roots_of
@@ -30,6 +31,8 @@ class InputFacts:
     is_leaf: bool
     counts_versions: bool = True
     """Inference tensors do not."""
+    of_another: bool = False
+    """A leaf that is a view of what requires no grad: views of it that are not recorded require none."""
 
     @property
     def device(self) -> torch.device:
@@ -52,7 +55,7 @@ def _input(node: fx.Node, example: Any, scope: Scope) -> Input:
         device = node.meta["device"] if example.device == META else example.device
         layout = Layout(tuple(sizes), tuple(strides), example.dtype, device)
         offset, counts_versions = example.storage_offset(), not example.is_inference()
-        return InputFacts(layout, offset, example.requires_grad, is_leaf(example), counts_versions)
+        return InputFacts(layout, offset, example.requires_grad, is_leaf(example), counts_versions, is_leaf_of_another(example))
     if (size := node.meta.get("size")) is not None:
         return size
     return scope.root(node.name, example) if type(example) in (int, float) else example

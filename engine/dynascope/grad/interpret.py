@@ -231,6 +231,8 @@ def make_inputs(names: Any, inputs: Any, recorder: Recorder) -> tuple[list[Any],
                 handle = facts.hint
         else:
             value, leaf = recorder.placeholder(facts.layout, facts.offset, name)
+            if facts.of_another:
+                leaf = recorder.as_view(leaf)
             handle = leaf
             if facts.requires_grad:
                 leaf.requires_grad_()

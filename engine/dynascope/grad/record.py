@@ -454,6 +454,11 @@ class Recorder(TorchDispatchMode):
         self.memory.add(handle, value)
         return value, handle
 
+    def as_view(self, handle: torch.Tensor) -> torch.Tensor:
+        """All of what an input stands for, as a view to autograd. It is no operator of the program's."""
+        with torch._C._DisableTorchDispatch(), torch.utils._python_dispatch._disable_current_modes():
+            return torch.ops.aten.alias(handle)
+
 
 def in_order(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments in the schema's order, as far as any is given by name."""

@@ -139,13 +139,16 @@ class WrittenAs(Predicate):
     leaf: bool
     base_is_leaf: bool
     creation: str
+    base_requires_grad: bool = False
+    """A view taken without recording requires grad where its base does, which of a leaf that is a view is another tensor."""
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> WrittenAs:
         with torch._C.DisableTorchFunction():
             if not tensor._is_view():
                 return cls(tensor.is_leaf, False, "")
-            return cls(tensor.is_leaf, tensor._base.is_leaf, str(torch._C._autograd._get_creation_meta(tensor)))
+            base, creation = tensor._base, str(torch._C._autograd._get_creation_meta(tensor))
+            return cls(tensor.is_leaf, base.is_leaf, creation, base.requires_grad)
 
     def holds(self, value: torch.Tensor) -> bool:
         return WrittenAs.of(value) == self
@@ -158,7 +161,8 @@ class WrittenAs(Predicate):
 
     def _words(self) -> str:
         if self.leaf or not self.creation:
-            return "a leaf" if self.leaf else "the result of an operation"
+            words = "a leaf" if self.leaf else "the result of an operation"
+            return words if not self.creation else f"{words} and a view of what requires {'grad' if self.base_requires_grad else 'no grad'}"
         kind = {"NO_GRAD_MODE": " made under no_grad", "MULTI_OUTPUT_NODE": " among several"}
         return f"a view{kind.get(self.creation.split('.')[-1], '')} of {'a leaf' if self.base_is_leaf else 'a result'}"
 
