@@ -118,7 +118,7 @@ def entries(function, numbers):
     return sum(len(found.entries) for found in recorder.report().functions)
 
 
-@pytest.mark.parametrize("function", [alone, given_back, taken_out, kept_outside])
+@pytest.mark.parametrize("function", [alone, given_back, taken_out, kept_outside, hooked])
 def test_another_number_compiles_nothing_again(function):
     assert entries(function, range(10, 18)) <= 2
     assert not HOOKED._forward_hooks
