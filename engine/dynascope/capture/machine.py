@@ -30,6 +30,7 @@ from dynascope.capture.layers import layer_of
 from dynascope.capture.metadata import default_device
 from dynascope.capture.outside import Outside
 from dynascope.capture.protocols.gradient_requirements import RequirementValue
+from dynascope.capture.protocols.number_keys import NumberKeys
 from dynascope.capture.protocols.overriding import Overriding
 from dynascope.capture.reasons import (
     DataDependentBranch,
@@ -203,6 +204,7 @@ class Machine:
         """These numbers."""
         self.has_address_keys = self.has_number_keys = False
         """Whether addresses that only the run knows, and numbers that may be such, are among the keys of containers."""
+        self.number_keys = NumberKeys()
         self.classes: dict[type, dict[str, Value]] = {}
         """The classes that the program made, with what it put into them."""
         self.inference_steps: list[Any] = []

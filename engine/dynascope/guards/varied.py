@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from dynascope.guards.guard import Equals, Guard, LengthIs, TypeIs
-from dynascope.guards.source import ExtentSource, FrameValues, LengthSource, Source
+from dynascope.guards.source import AttributeSource, ConstantSource, ExtentSource, FrameValues, LengthSource, Source
 from dynascope.guards.tensor_guard import TensorMatches
+from dynascope.guards.world import WorldIs
 
 
 def varied(guards: Iterable[Guard], values: FrameValues) -> set[Source]:
@@ -24,6 +25,8 @@ def varied(guards: Iterable[Guard], values: FrameValues) -> set[Source]:
     may_read = _Readable(guards, values)
     for guard in guards:
         predicate = guard.predicate
+        if isinstance(predicate, WorldIs):
+            found.update(number_of_class(*each) for each in predicate.numbers_changed())
         if not isinstance(predicate, (Equals, LengthIs, TensorMatches)):
             continue
         if not all(may_read(source) for source in guard.sources):
@@ -39,6 +42,11 @@ def varied(guards: Iterable[Guard], values: FrameValues) -> set[Source]:
             with suppress(Exception):
                 found.update(_extents(guard.sources[0], predicate, values))
     return found
+
+
+def number_of_class(cls: type, name: str) -> Source:
+    """The place of a number that a library's class counts in (`RemovableHandle.next_id`)."""
+    return AttributeSource(ConstantSource(f"{cls.__qualname__}@{id(cls)}", cls), name)
 
 
 class _Readable:

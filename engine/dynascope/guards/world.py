@@ -93,6 +93,14 @@ class WorldIs(Predicate):
         place, what = next(self._changes(), ("", ""))
         return place, what.startswith(IS_NEW)
 
+    def numbers_changed(self) -> Iterator[tuple[type, str]]:
+        """Those that classes held as numbers, and hold as others now: where they lie."""
+        for space, names in self.spaces:
+            for name, wanted in names if isinstance(space, type) else ():
+                is_number = isinstance(wanted, Equals) and type(wanted.value) is int
+                if is_number and type(found := look_up(space, name)) is int and found != wanted.value:
+                    yield space, name
+
     def _changes(self) -> Iterator[tuple[str, str]]:
         for (space, names), order in zip(self.spaces, self.orders, strict=True):
             if order is not None and list(map(id, _order(space))) != list(map(id, order)):

@@ -17,7 +17,7 @@ from dynascope.capture.calls.signatures import accepts
 from dynascope.capture.protocols import items, length_hints, lists, operators
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
-from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.hashing import dictionary_key, hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable, iterator, known_elements
 from dynascope.capture.protocols.set_making import given_as, note_change, recipe
 from dynascope.capture.protocols.truth import truth
@@ -225,7 +225,7 @@ def count(machine: Machine, value: ListValue | TupleValue, item: Value) -> Value
 
 @method(*DICTIONARIES, types.MappingProxyType)
 def get(machine: Machine, value: DictValue, key: Value, default: Value = NONE) -> Value:
-    found = value.items.get(hash_key(machine, key))
+    found = value.items.get(dictionary_key(machine, value, key))
     return default if found is None else found[1]
 
 
@@ -272,7 +272,7 @@ method(*DICTIONARIES, set, frozenset)(copy_)
 def pop_(machine: Machine, value: DictValue, key: Value, *default: Value) -> Value:
     refuse_own_methods(machine, value, "__getitem__", "__delitem__", "__contains__")
     # In an empty one nothing is looked for: the key may be one that has no hash.
-    found = value.items.get(hash_key(machine, key)) if value.items else None
+    found = value.items.get(dictionary_key(machine, value, key)) if value.items else None
     if found is None:
         if default:
             return default[0]
@@ -287,7 +287,7 @@ method(*DICTIONARIES)(pop_)
 @method(*DICTIONARIES)
 def setdefault(machine: Machine, value: DictValue, key: Value, default: Value = NONE) -> Value:
     refuse_own_methods(machine, value, "__getitem__", "__setitem__", "__contains__")
-    found = value.items.get(hash_key(machine, key))
+    found = value.items.get(dictionary_key(machine, value, key))
     if found is not None:
         return found[1]
     items.set(machine, value, key, default)
@@ -357,7 +357,7 @@ def popitem(machine: Machine, value: DictValue, last: Value = TRUE) -> Value:
 
 @method(collections.OrderedDict)
 def move_to_end(machine: Machine, value: DictValue, key: Value, last: Value = TRUE) -> Value:
-    hashed = hash_key(machine, key)
+    hashed = dictionary_key(machine, value, key)
     if hashed not in value.items:
         raise items.missing(machine, value, key)
     pair = value.items[hashed]

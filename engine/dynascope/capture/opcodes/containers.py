@@ -9,7 +9,7 @@ from dynascope.capture.machine import Machine, operation
 from dynascope.capture.protocols import attributes, items
 from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import has_python_method, is_made
-from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.hashing import dictionary_key, hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
 from dynascope.capture.protocols.length_hints import listed
 from dynascope.capture.protocols.set_making import given_as, note_change
@@ -137,7 +137,7 @@ def dict_update(machine: Machine, frame: Frame, instruction: Instruction) -> Non
     if not isinstance(source, (DictValue, InstanceValue)) and not hasattr(source.python_type, "keys"):
         raise Break(ProgramRaises("TypeError", machine.expression()))  # also where nothing is in it
     for key, value in items.pairs(machine, source):
-        if instruction.operation == "DICT_MERGE" and hash_key(machine, key) in target.items:
+        if instruction.operation == "DICT_MERGE" and dictionary_key(machine, target, key) in target.items:
             raise Break(ProgramRaises("TypeError", machine.expression()))  # Python names what is called
         items.put(machine, target, key, value)
 

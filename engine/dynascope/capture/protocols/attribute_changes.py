@@ -32,6 +32,7 @@ from dynascope.capture.protocols.attributes import (
 from dynascope.capture.protocols.classes import (
     MISSING,
     acts_as,
+    counted_in_class,
     descriptor_source,
     has_python_method,
     is_data_descriptor,
@@ -147,7 +148,8 @@ PLAIN = (int, float, str, bytes, type(None))
 def set_in_class(machine: Machine, value: ConstantValue, name: str, item: Value) -> None:
     """`Counter.calls = 3`. What a class does is not changed: neither methods nor descriptors, nor what Python asks a class for."""
     item = machine.realize(item)
-    before = lookup(value.value, name)
+    is_counted = counted_in_class(machine, value.value, name) is not None
+    before = vars(value.value)[name] if is_counted else lookup(value.value, name)
     is_plain = not hasattr(type(before), "__get__") and not hasattr(item.python_type, "__get__")
     if is_library_name(value.value.__module__) and not isinstance(before, PLAIN):  # what its code does is taken never to change
         raise Break(UnsupportedAttribute(value.value.__name__, name))

@@ -29,6 +29,7 @@ from dynascope.capture.protocols.classes import (
     OWN_CLASS,
     acts_as,
     class_source,
+    counted_in_class,
     descriptor_source,
     has_own_method,
     has_python_method,
@@ -471,6 +472,8 @@ def of_class(machine: Machine, value: ConstantValue, name: str) -> Any:
     refuse_own_comparisons(machine, cls)
     if (written := written_in_class(machine, cls, name)) is not None:
         return written
+    if (source := counted_in_class(machine, cls, name)) is not None:
+        return found_at(machine, vars(cls)[name], source)
     entry = lookup(cls, name)
     if not is_library_name(type(cls).__module__) and (found := by_metaclass(machine, value, name, entry)) is not None:
         return found

@@ -33,6 +33,7 @@ from dynascope.guards.source import (
     Source,
     TypeSource,
 )
+from dynascope.guards.varied import number_of_class
 from dynascope.guards.world import ABSENT, look_up
 
 if TYPE_CHECKING:
@@ -98,6 +99,17 @@ def made_entry(machine: Machine, cls: type, name: str) -> Value | None:
     """What the program put into a class that it made, where the class has it from there."""
     owner = owner_of(cls, name)
     return machine.classes[owner][name] if is_made(owner) else None
+
+
+def counted_in_class(machine: Machine, cls: type, name: str) -> Source | None:
+    """Where a library's class holds a number that was seen to change (`RemovableHandle.next_id`): of which the type alone is noted."""
+    if type(cls) is not type or type(vars(cls).get(name)) is not int:
+        return None
+    source = number_of_class(cls, name)
+    if source not in machine.options.symbolic:
+        return None
+    note_type(cls, name, vars(cls)[name])
+    return source
 
 
 def is_noted(owner: type, entry: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dynascope.capture.protocols import number_keys
 from dynascope.capture.protocols.attributes import get_now
 from dynascope.capture.protocols.classes import has_python_method, lookup
 from dynascope.capture.protocols.contents import contents_of
@@ -37,6 +38,20 @@ from dynascope.guards.source import ReferentSource
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
+
+
+def dictionary_key(machine: Machine, dictionary: DictValue, value: Value) -> Any:
+    """The key of a dict: a number that varies stays one, told apart from the others by relations that are relied on."""
+    value = machine.realize(value)
+    if isinstance(value, SymbolicNumber) or machine.number_keys.varying:
+        number_keys.note_keys(machine, dictionary)
+    varying = number_keys.varying_key(machine, value)
+    if varying is None:
+        return hash_key(machine, value)
+    if varying.hint > SMALL:
+        machine.has_number_keys = True
+        check_addresses(machine)
+    return varying
 
 
 def hash_key(machine: Machine, value: Value) -> Any:
@@ -77,6 +92,7 @@ SMALL = 1 << 16
 def note_number(machine: Machine, key: Any) -> None:
     """The program may have asked for the address of an object before, and looks for it now: an address that only the run knows is
     found under no number."""
+    number_keys.note(machine, key)
     if type(key) is int and key > SMALL and key not in machine.addresses:
         machine.has_number_keys = True
         check_addresses(machine)

@@ -23,8 +23,9 @@ from dynascope.capture.protocols.classes import (
     member,
 )
 from dynascope.capture.protocols.contents import contents_of
-from dynascope.capture.protocols.hashing import hash_key
+from dynascope.capture.protocols.hashing import dictionary_key, hash_key
 from dynascope.capture.protocols.iteration import elements, is_iterable
+from dynascope.capture.protocols.number_keys import EQUAL_TO_NO_NUMBER, FEW, NUMBERS
 from dynascope.capture.protocols.operators import are_equal, are_surely_one, is_pure_type
 from dynascope.capture.protocols.overriding import check_elements
 from dynascope.capture.reasons import ForeignValue, ProgramRaises
@@ -172,7 +173,7 @@ def bound_of(machine: Machine, bound: Value, owner: str) -> Value:
 
 
 def dictionary_item(machine: Machine, dictionary: DictValue, key: Value) -> Any:
-    found = dictionary.items.get(hash_key(machine, key))
+    found = dictionary.items.get(dictionary_key(machine, dictionary, key))
     if found is not None:
         return found[1]
     if dictionary.instance is not None and lookup(dictionary.instance.cls, "__missing__") is not MISSING:
@@ -216,7 +217,7 @@ def put(machine: Machine, dictionary: DictValue, key: Value, value: Value) -> No
     if isinstance(dictionary, InstanceDictionaryValue):
         set_in_instance(machine, dictionary, key, value)
         return
-    hashed = hash_key(machine, key)
+    hashed = dictionary_key(machine, dictionary, key)
     known = dictionary.items.get(hashed)
     machine.journal.set_item(dictionary.items, hashed, (known[0] if known else machine.realize(key), value))
 
@@ -295,7 +296,7 @@ def missing(machine: Machine, container: DictValue, key: Value) -> Raised:
 def delete(machine: Machine, container: Value, key: Value) -> Any:
     container = machine.realize(container)
     if isinstance(container, DictValue):
-        hashed = hash_key(machine, key)
+        hashed = dictionary_key(machine, container, key)
         if hashed not in container.items:
             raise machine.throw(KeyError, key)
         remaining = {known: pair for known, pair in container.items.items() if known != hashed}
@@ -339,12 +340,12 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
     if isinstance(container, SetValue):
         return key_in_set(machine, item) in container.items
     if isinstance(container, DictValue):
-        return hash_key(machine, item) in container.items
+        return dictionary_key(machine, container, item) in container.items
     if isinstance(container, (ListValue, TupleValue)):
         return any(are_equal(machine, each, item) for each in container.items)
     if isinstance(container, DictViewValue):
         if container.kind == "keys":
-            return hash_key(machine, item) in container.dictionary.items
+            return dictionary_key(machine, container.dictionary, item) in container.dictionary.items
         return any(are_equal(machine, each, item) for each in container.elements())
     if isinstance(container, ConstantValue) and not has_own_method(container, "__contains__"):
         known = constant_of(machine.known(item))
@@ -357,11 +358,6 @@ def contains(machine: Machine, container: Value, item: Value) -> bool:
     if in_c or isinstance(container, (TensorValue, ConstantValue, SymbolicNumber)):
         raise Break(ForeignValue(container.python_type.__name__, machine.expression()))
     return any(are_equal(machine, each, item) for each in elements(machine, container))
-
-
-FEW = 8
-NUMBERS = (int, bool, float)
-EQUAL_TO_NO_NUMBER = (str, bytes, tuple, type(None), type)
 
 
 def is_one_of_few(machine: Machine, container: Value, item: Value) -> bool | None:

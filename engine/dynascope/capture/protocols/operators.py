@@ -23,7 +23,7 @@ from dynascope.capture.calls.pure import compute
 from dynascope.capture.distributed_values import DistributedValue
 from dynascope.capture.functions_of_results import FunctionOfResultValue
 from dynascope.capture.numpy_numbers import is_dtype, says_type
-from dynascope.capture.protocols import lists
+from dynascope.capture.protocols import lists, number_keys
 from dynascope.capture.protocols.attributes import special
 from dynascope.capture.protocols.class_names import name_in_errors
 from dynascope.capture.protocols.classes import MISSING, has_own_method, has_python_method, lookup
@@ -516,6 +516,7 @@ def are_equal(machine: Machine, left: Value, right: Value) -> bool:
 
 
 def hold_equal(machine: Machine, left: DictValue, right: DictValue) -> bool:
+    number_keys.note_apart(machine, left, right)
     return left.items.keys() == right.items.keys() and all(
         are_equal(machine, item, right.items[key][1]) for key, (_, item) in left.items.items()
     )
@@ -628,6 +629,7 @@ def _repeat(machine: Machine, left: Any, right: Any) -> Value:
 
 def _merge(machine: Machine, left: DictValue, right: DictValue) -> Value:
     kept = right if left.cls is dict else left  # a subclass's `__ror__` comes first
+    number_keys.note_apart(machine, left, right)
     made = DictValue({**left.items, **right.items}, kept.cls)
     made.default_factory = kept.default_factory
     return made
