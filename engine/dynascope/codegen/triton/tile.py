@@ -194,13 +194,13 @@ def _in_order(index: Index, looping: Sequence[Symbol]) -> int:
 def flat_axes(accesses: Iterable[Index], axes: Iterable[Axis]) -> frozenset[str]:
     """The axes of several loops along which no fewer tensors lie as these go than lie otherwise: of the ones Triton then sees that they can
     be read and written in vectors, and it reads the others as it does these, element by element. What is the same along some of the loops
-    comes from the cache either way."""
+    comes from the cache either way. An axis of which a program has one place says where that is for all."""
     accesses, found = list(accesses), []
     for axis in axes:
         looping = _looping(axis)
         whole = [index for index in accesses if looping and all(symbol in index.symbols for symbol in looping)]
         lying = [index for index in whole if _in_order(index, looping) == len(looping) and is_constant(index.coefficient(looping[-1]), 1)]
-        if len(looping) > 1 and 2 * len(lying) >= len(whole):
+        if len(looping) > 1 and (axis.block == 1 or 2 * len(lying) >= len(whole)):
             found.append(axis.name)
     return frozenset(found)
 
