@@ -345,7 +345,7 @@ def test_what_lies_between_two_elements_is_read_with_them(factor, beside, is_ins
 @pytest.mark.parametrize(("columns", "rows", "warps", "step"), [(1000, 512, 1, 8), (128, 512, 1, 8), (1000, 8, 8, 0)])
 def test_rows_side_by_side_whose_elements_are_read_once_are_walked_down(columns, rows, warps, step):
     """Not few of them: a program holds these."""
-    kernel = kernel_of(lambda x: x.sum(1), (64, columns, rows))
+    kernel = kernel_of(lambda x: x.sum(1), (128, columns, rows))
     assert kernel.warps == warps
     assert (f"start + tl.arange(0, {step})" in kernel.text) == bool(step)
 
@@ -376,3 +376,10 @@ def test_what_lies_as_the_loops_go_is_read_at_flat_positions():
     assert "tl.load(x + lane)" in body and "tl.store(add_tensor + lane, " in body
     windows = body_of(kernel_of(lambda x: torch.nn.functional.avg_pool2d(x, 3, 2, 1), (32, 64, 113, 113)))
     assert "+ lane" not in windows
+
+
+def test_few_of_them_and_those_whose_places_are_found_are_held():
+    streams = lambda function, *sizes: "start + tl.arange(0, 8)" in kernel_of(function, *sizes).text  # noqa: E731
+    masked = lambda x, mask: (x * mask).sum(1)  # noqa: E731
+    assert streams(masked, (128, 1000, 512), (128, 1000, 1)) and not streams(masked, (64, 1000, 512), (64, 1000, 1))
+    assert streams(lambda x: x.amax(1), (64, 1000, 2048)) and not streams(lambda x: x.max(1), (64, 1000, 2048))

@@ -21,6 +21,7 @@ from typing import Literal
 from dynascope.codegen.target import DeviceModel
 from dynascope.codegen.triton.draft import GroupFacts
 from dynascope.codegen.triton.kernel import MOST_TICKETS
+from dynascope.codegen.triton.reductions import INDEXED
 from dynascope.dataclass import dataclass
 from dynascope.loops.index import Extent, Index
 from dynascope.loops.nodes import Load, Reduce, Scan, Store
@@ -73,6 +74,9 @@ _LONG_STEP = 64
 _STREAMED_ROWS, _STREAMED_STEP, _FEWEST_STREAMED = 64, 8, 32
 """Rows side by side that a program walks down where their columns are read once: it needs no registers for all of them, and whole lines
 of memory are on their way. Columns of a step, and so many at least (a maximum of 21 to 512 took 0.4 to 0.9 of what other steps take)."""
+_STREAMING_PROGRAMS, _FINDING_PROGRAMS = 4, 32
+"""For each multiprocessor, of one warp each and for one operand: fewer have too little on its way (sums of 1024 rows of 512 under a mask, of 64
+such: 107 us of so few, 54 of whole columns that are held). Those that find places wait for their comparisons, and take more."""
 
 _HELD_TILES, _HELD_PER_THREAD = ((32, 2048), (128, 4096), (MOST_HELD_COLUMNS, 8192)), 32
 """Elements of a tile of rows side by side that is held, by how long they are, and of a thread: softmax of 64 and 128 channels took 1.5
@@ -357,7 +361,7 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) 
     """Rows lie next to one another in memory: a tile of some rows, walked down the columns. `streams`: no element is used twice."""
     columns, rows = facts.group.column_count, estimated(facts.group.row_count)
     whole = _held_block(facts, MOST_HELD_COLUMNS)
-    if whole >= _FEWEST_STREAMED and streams and rows >= _STREAMED_ROWS * device.multiprocessors:
+    if whole >= _FEWEST_STREAMED and streams and _are_enough_to_stream(facts, rows, device):
         return _looped(columns, _STREAMED_ROWS, _STREAMED_STEP, _warps_across(_STREAMED_ROWS * _STREAMED_STEP))
     if whole:
         return _held_across(facts, device, whole)
@@ -373,6 +377,14 @@ def _across(facts: GroupFacts, sweeps: int, device: DeviceModel, streams: bool) 
     if scans and row_block >= _SCANNED_ROWS:
         return _looped(columns, _SCANNED_ROWS, _SCANNED_COLUMNS, _SCANNED_WARPS)
     return _looped(columns, row_block, _LONG_STEP, _warps_across(row_block * _LONG_STEP))
+
+
+def _are_enough_to_stream(facts: GroupFacts, rows: int, device: DeviceModel) -> bool:
+    along = [symbol for symbol in facts.group.rows if not is_constant(symbol.extent, 1)][-1:]
+    operands = {(o.buffer, o.index) for o in facts.swept if isinstance(o, Load) and not o.index.symbols.isdisjoint(along)}
+    finds_places = any(isinstance(o, Reduce) and o.kind in INDEXED for o in facts.body)
+    programs = rows // _STREAMED_ROWS * max(1, len(operands)) // device.multiprocessors
+    return programs >= (_FINDING_PROGRAMS if finds_places else _STREAMING_PROGRAMS)
 
 
 def _held_across(facts: GroupFacts, device: DeviceModel, whole: int) -> RowPlan:
