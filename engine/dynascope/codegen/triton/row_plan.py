@@ -75,8 +75,8 @@ _STREAMED_ROWS, _STREAMED_STEP, _FEWEST_STREAMED = 64, 8, 32
 """Rows side by side that a program walks down where their columns are read once: it needs no registers for all of them, and whole lines
 of memory are on their way. Columns of a step, and so many at least (a maximum of 21 to 512 took 0.4 to 0.9 of what other steps take)."""
 _STREAMING_PROGRAMS, _FINDING_PROGRAMS = 4, 32
-"""For each multiprocessor, of one warp each and for one operand: fewer have too little on its way (sums of 1024 rows of 512 under a mask, of 64
-such: 107 us of so few, 54 of whole columns that are held). Those that find places wait for their comparisons, and take more."""
+"""For each multiprocessor, of one warp each and for one operand: fewer have too little on its way (sums of 1024 rows of 512 under a mask,
+of 64 such: 107 us of so few, 54 of whole columns that are held). Those that find places wait for their comparisons, and take more."""
 
 _HELD_TILES, _HELD_PER_THREAD = ((32, 2048), (128, 4096), (MOST_HELD_COLUMNS, 8192)), 32
 """Elements of a tile of rows side by side that is held, by how long they are, and of a thread: softmax of 64 and 128 channels took 1.5
