@@ -21,6 +21,7 @@ from torch._C import _autograd
 
 from dynascope.capture import CapturedGraph
 from dynascope.capture.calls.libraries import own_operators
+from dynascope.capture.generator_calls import GeneratorCall
 from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.library_checks import CHECKED
 from dynascope.capture.plan import PASSES
@@ -38,7 +39,8 @@ def repeatable(
     nodes = list(captured.module.graph.nodes)
     can_raise = any(may_raise(node) or refused_by_real_tensors_only(node) for node in nodes)
     draws = any(map(draws_numbers, nodes))
-    hosts = tuple({id(node.target.generator): node.target for node in nodes if isinstance(node.target, HostDraw)}.values())
+    moving = (node.target for node in nodes if isinstance(node.target, (HostDraw, GeneratorCall)))
+    hosts = tuple({id(target.generator): target for target in moving if target.generator is not None}.values())
     # Autograd itself refuses some writes, such as one to a view of a leaf.
     refusable = any(captured.example_inputs[index].requires_grad for index in captured.written) and records_writes(
         nodes
@@ -109,7 +111,7 @@ def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def undone_once(function: Callable[..., Any], hosts: tuple[HostDraw, ...]) -> Callable[..., Any]:
+def undone_once(function: Callable[..., Any], hosts: tuple[HostDraw | GeneratorCall, ...]) -> Callable[..., Any]:
     """`function`, of which nobody expects that it raises. Types that are refused are refused in the first call: it gives the random
     numbers back. Later errors pass."""
     first = undone_on_failure(function, (), True, None, hosts)
@@ -134,11 +136,11 @@ def undone_on_failure(
     written: tuple[int, ...],
     draws: bool,
     copy: Callable[[torch.Tensor], Callable[[], Any]] | None,
-    hosts: tuple[HostDraw, ...],
+    hosts: tuple[HostDraw | GeneratorCall, ...],
 ) -> Callable[..., Any]:
     """`function`, which when it raises leaves the inputs `written` and the random generators as they were, or says that it does
-    not; of Python's and NumPy's those that `hosts` draw from. Without `copy`, which gives what puts a tensor's contents back, it writes
-    to them at its end alone."""
+    not; of Python's, NumPy's and the program's own those that `hosts` draw from. Without `copy`, which gives what puts a tensor's contents
+    back, it writes to them at its end alone."""
 
     def call(*inputs: Any) -> Any:
         histories = [history_of(inputs[index]) for index in written]

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from dynascope.autograd_functions import HOLDS_GRAPH
+from dynascope.capture.generator_calls import GeneratorCall
 from dynascope.capture.host_draws import HostDraw
 from dynascope.capture.raising import operator_name
 
@@ -33,7 +34,7 @@ DRAWS += ("gumbel", "rrelu", "attention", "binomial", "gamma", "dirichlet")
 def draws_numbers(node: fx.Node) -> bool:
     if node.op not in ("call_function", "call_method"):
         return False
-    if isinstance(node.target, HostDraw):
+    if isinstance(node.target, (HostDraw, GeneratorCall)):
         return True
     if isinstance(node.target, HOLDS_GRAPH):
         return any(map(draws_numbers, node.target.forward.graph.nodes))

@@ -120,9 +120,9 @@ def call(machine: Machine, function: Value, arguments: Arguments, keywords: Keyw
 
 
 def call_function(machine: Machine, function: FunctionValue, arguments: Arguments, keywords: Keywords) -> Any:
-    meaning = MEANINGS.get(function.object) if function.object is not None else None
-    if meaning is not None:
-        return by_meaning(machine, function.object, meaning, arguments, keywords)
+    known = kept_out_by_torch(function)
+    if (meaning := MEANINGS.get(known)) is not None:
+        return by_meaning(machine, known, meaning, arguments, keywords)
     if compiled_inside.compiles(function):
         return compiled_inside.called(machine, function, arguments, keywords)
     if distributed_tensors.is_method(function.object):
@@ -130,6 +130,12 @@ def call_function(machine: Machine, function: FunctionValue, arguments: Argument
     if function.code in MEANINGS_OF_CODE and function.object is not None:
         return MEANINGS_OF_CODE[function.code](machine, function, arguments, keywords)
     return python.enter(machine, function, arguments, keywords)
+
+
+def kept_out_by_torch(function: FunctionValue) -> Any:
+    """The function itself, or what the import of torch's own compiler has put a wrapper around (`torch.manual_seed`)."""
+    is_wrapper = function.object is not None and function.globals is vars(torch._compile) and function.object not in MEANINGS
+    return getattr(function.object, "__wrapped__", None) if is_wrapper else function.object
 
 
 def call_method(machine: Machine, method: MethodValue, arguments: Arguments, keywords: Keywords) -> Any:

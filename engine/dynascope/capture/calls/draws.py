@@ -25,6 +25,7 @@ from dynascope.capture.calls.operands import fixed
 from dynascope.capture.calls.registry import meaning
 from dynascope.capture.calls.tensors import apply_method
 from dynascope.capture.clocks import Reading
+from dynascope.capture.generator_calls import GeneratorCall
 from dynascope.capture.host_draws import KINDS, NUMPYS, PYTHONS, HostDraw, twin_of
 from dynascope.capture.metadata import CPU, META
 from dynascope.capture.numpy_numbers import IS_THERE, numpy
@@ -167,9 +168,9 @@ def belong_outside(nodes: Iterable[torch.fx.Node], ending: Reason | None) -> boo
     """Whether what a graph draws is better drawn before it: where Python decides on the number (`ending` is the reason of the break), where
     nothing else is done, and where it says a size or place, for which kernels are made once it is one of Python's."""
     made = [node for node in nodes if node.op not in ("placeholder", "output")]
-    draws = [node for node in made if isinstance(node.target, (HostDraw, Reading))]
+    draws = [node for node in made if isinstance(node.target, (HostDraw, Reading, GeneratorCall))]
     numbers = [node for node in draws if "size" in node.meta and isinstance(node.target, HostDraw)]
-    if ending is not None and draws and not any(gives_tensor(node) for node in made):
+    if ending is not None and draws and not any(gives_tensor(node) for node in made if not isinstance(node.target, GeneratorCall)):
         return True
     if any(node.meta["size"].kind is int for node in numbers) and any(map(places_late_number, made)):
         return True

@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +31,7 @@ from dynascope.capture.calls import (
     numbers_in_tensors,
     own_warnings,
     repeated_lists,
+    torch_generators,
 )
 from dynascope.capture.calls.arguments import argument
 from dynascope.capture.calls.operands import fixed, numbers_of_size, places_in, tensors_in, to_operand
@@ -155,6 +157,8 @@ def operation(
 ) -> Value:
     """One call of torch. Where its C++ asks a tensor for a number that capture knows, it is called with that number."""
     look_at(machine, (*arguments, *keywords.values()))
+    if "generator" in keywords and torch_generators.is_generator(machine.realize(keywords["generator"])):
+        return torch_generators.drawn(machine, kind, target, name, arguments, keywords, partial(operation, machine))
     if "pin_memory" in keywords and machine.object_of(keywords["pin_memory"]):
         raise Break(TensorAttribute("pin_memory"))  # of memory that a graph makes, none is pinned
     if any(distributed_in((*arguments, *keywords.values()))):

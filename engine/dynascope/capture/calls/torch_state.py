@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynascope.capture.calls.registry import MEANINGS, meaning
-from dynascope.capture.expressions import callee
+from dynascope.capture.calls.registry import meaning
 from dynascope.capture.metadata import with_index
 from dynascope.capture.protocols.iteration import elements
 from dynascope.capture.reasons import ForeignCall, ForeignValue
@@ -165,14 +164,3 @@ def leave_device(machine: Machine, arguments: list[Value], keywords: dict[str, V
         raise Break(ForeignValue("device", machine.expression()))
     machine.journal.set(machine, "devices", machine.devices[:-1])
     return NONE
-
-
-def _break(thing: Any, detail: str) -> None:
-    MEANINGS[thing] = lambda machine, arguments, keywords: _raise(machine, thing, detail)
-
-
-def _raise(machine: Machine, thing: Any, detail: str) -> Any:
-    raise Break(ForeignCall(callee(machine.expression()) or thing.__name__, detail))
-
-
-_break(torch.manual_seed, "it sets the state of the random generator")
