@@ -79,3 +79,43 @@ def test_what_torch_reads_otherwise_is_left_to_it(program):
             return type(error).__name__
 
     assert answer(dynascope.compile(program)) == answer(program)
+
+
+def in_lists(x, n):
+    padded = F.pad(x, (n, n + 1)), F.pad(x, (0, 1, n, 0), value=2.0), F.pad(x, [n, n], mode="reflect")
+    return *padded, x.expand((n, 3, 8)).sum(0), torch.roll(x, (n,), (0,)), x.repeat((n, 1)), torch.zeros((n, 2))
+
+
+@pytest.mark.parametrize("backend", ["eager", "dynascope"])
+def test_they_are_read_in_lists_of_integers(backend):
+    compiled = dynascope.compile(in_lists, backend=backend, fullgraph=True)
+    for n in (2, 3, 5):
+        x = torch.randn(3, 8)
+        torch.testing.assert_close(compiled(x, torch.tensor(n)), in_lists(x, torch.tensor(n)))
+
+
+def test_gradients_lead_through_what_lists_pad():
+    """As codecs pad: by tensors that a convolution keeps."""
+    found = []
+    for compiles in (False, True):
+        torch.manual_seed(0)
+        layer, steps = torch.nn.Conv1d(4, 4, 3, 2), torch.tensor(2)
+
+        def convolved(x, left, layer=layer, steps=steps):
+            frames = torch.ceil((x.shape[-1] - 3 + left) / steps + 1).to(torch.int64) - 1
+            return layer(F.pad(x.sin(), (left, frames * steps + 3 - left - x.shape[-1]))).square().mean()
+
+        call = dynascope.compile(convolved, fullgraph=True) if compiles else convolved
+        for length in (8, 9, 11):
+            x = torch.linspace(-1, 1, 8 * length).view(2, 4, length).requires_grad_()
+            call(x, torch.tensor(1)).backward()
+            found.append((x.grad, layer.weight.grad.clone()))
+    torch.testing.assert_close(found[:3], found[3:])
+
+
+def test_a_float_in_such_a_list_is_refused_as_eager_does():
+    def padded(x, n):
+        return F.pad(x, (n, 0)) * 2
+
+    with pytest.raises(TypeError, match="must be tuple of ints"):
+        dynascope.compile(padded)(torch.ones(3), torch.tensor(1.5))

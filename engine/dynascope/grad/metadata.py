@@ -397,7 +397,7 @@ def _padded(a: Value, pad: Sequence[int], value: Any = 0) -> Layout | list[Layou
     is_order_shown = a.rank in (4, 5) and known(">=", a.sizes[1], 2) and any(known(">=", size, 2) for size in a.sizes[2:])
     has_one_order = a.rank not in (4, 5) or is_order_shown
     lies_in_order = all(map(_is_stride, a.sizes, a.strides, contiguous_strides(a.sizes)))
-    if has_one_order and lies_in_order and all(known(">=", size, 0) for size in sizes):
+    if has_one_order and lies_in_order and all(known(">=", size, 0) or size >= 0 for size in sizes):
         return fresh(sizes, a.dtype, a.device)
     return layouts_by_torch(aten.constant_pad_nd.default, (a, pad, value), {})
 

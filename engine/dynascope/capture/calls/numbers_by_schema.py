@@ -2,6 +2,7 @@
 
     torch.full((2, 3), pad)                 item: u0, full((2, 3), u0)
     x.add_(y, alpha=scale), F.leaky_relu(x, slope)
+    F.pad(x, (left, 0))                     item: u0, pad(x, (u0, 0))
 
 Which arguments are numbers stands in the schemas of the operator's overloads. Where one of these takes a tensor at that place, torch
 computes with it, and it stays one. Truth values stay too: they say a type (`torch.full` of one is of bool). Operators that are put together
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dynascope.capture.calls.late_numbers import number_of
+from dynascope.capture.calls.late_numbers import number_of, read_number
 from dynascope.capture.calls.operands import tensors_in
-from dynascope.capture.values import SymbolicNumber, TensorValue, Value
+from dynascope.capture.values import ListValue, SymbolicNumber, TensorValue, TupleValue, Value
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -31,7 +32,7 @@ def with_numbers(machine: Machine, name: str, arguments: list[Value], keywords: 
     """The arguments, those by name at the end, with numbers for such tensors; None where there is none, or it stays a break."""
     numbers = number_places(name)
     if not numbers:
-        return None
+        return with_lists(machine, name, arguments, keywords)
     places = (*range(len(arguments)), *keywords)
     values = [machine.realize(each) for each in (*arguments, *keywords.values())]
     leads_gradients = torch.is_grad_enabled() and not name.startswith("new_") and not name.endswith("_like")
@@ -43,6 +44,47 @@ def with_numbers(machine: Machine, name: str, arguments: list[Value], keywords: 
     found = [number_of(machine, each) if is_asked else each for each, is_asked in zip(values, asked, strict=True)]
     is_read = all(isinstance(each, SymbolicNumber) for each, is_asked in zip(found, asked, strict=True) if is_asked)
     return found if is_read else None
+
+
+def with_lists(machine: Machine, name: str, arguments: list[Value], keywords: dict[str, Value]) -> list[Value] | None:
+    """The arguments with numbers for the tensors in lists of integers; None where there is none, or it stays a break."""
+    found = []
+    for place, given in zip((*range(len(arguments)), *keywords), (*arguments, *keywords.values()), strict=True):
+        value = machine.realize(given)
+        if isinstance(value, (ListValue, TupleValue)) and any(tensors_in(map(machine.realize, value.items))):
+            if place not in list_places(name) or (value := with_items(machine, value)) is None:
+                return None
+        found.append(value)
+    is_same = all(one is machine.realize(other) for one, other in zip(found, (*arguments, *keywords.values()), strict=True))
+    return None if is_same else found
+
+
+def with_items(machine: Machine, value: ListValue | TupleValue) -> Value | None:
+    """A tensor that is there twice is one number."""
+    read: dict[torch.fx.Node, Value | None] = {}
+    items = [read_number(machine, each, read) if is_integer(each) else each for each in map(machine.realize, value.items)]
+    is_left = None in read.values() or any(isinstance(each, TensorValue) for each in items)
+    return None if is_left else TupleValue(tuple(items))
+
+
+def is_integer(value: Value) -> bool:
+    return is_number(value) and not value.example.dtype.is_floating_point and not value.example.dtype.is_complex
+
+
+@cache
+def list_places(name: str) -> frozenset[int | str]:
+    """Positions and names of the arguments that are lists of integers in each overload."""
+    packet = getattr(torch.ops.aten, name, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return frozenset()
+    lists: set[int | str] = set()
+    others: set[int | str] = set()
+    for overload in (getattr(packet, overload) for overload in packet.overloads()):
+        for at, argument in enumerate(overload._schema.arguments):
+            place = {argument.name} if argument.kwarg_only else {at, argument.name}
+            is_list = isinstance(argument.type, torch.ListType) and isinstance(argument.type.getElementType(), torch.IntType)
+            (lists if is_list else others).update(place)
+    return frozenset(lists - others)
 
 
 def is_number(value: Value) -> bool:

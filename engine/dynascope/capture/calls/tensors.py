@@ -25,6 +25,7 @@ from dynascope.capture.calls import (
     known_tensors,
     late_numbers,
     late_places,
+    late_reshapes,
     late_splits,
     libraries,
     numbers_by_schema,
@@ -178,6 +179,9 @@ def operation(
 
         if (parts := late_splits.parts(machine, name, arguments, keywords, narrow)) is not None:
             return parts
+        call = partial(apply_method, machine, keywords={})
+        if (other := late_reshapes.reshaped(machine, name, arguments, keywords, call)) is not None:
+            return other
         known = numbers_in_tensors.with_numbers(machine, [*arguments, *keywords.values()])
         if known is None and name.strip("_") == "setitem":
             known = late_numbers.with_numbers_for_places(machine, arguments)
