@@ -86,12 +86,31 @@ def in_lists(x, n):
     return *padded, x.expand((n, 3, 8)).sum(0), torch.roll(x, (n,), (0,)), x.repeat((n, 1)), torch.zeros((n, 2))
 
 
+def as_arguments(x, n):
+    x = torch.cat([x] * 4).sin()
+    return x.view(n, -1) * 2, x.reshape(-1, n) + 1, x.repeat(1, n) * 2, x.expand(n, 12, 8) + 1, x.tile(n, 2) * 2, x.new_zeros(n, 2)
+
+
 @pytest.mark.parametrize("backend", ["eager", "dynascope"])
-def test_they_are_read_in_lists_of_integers(backend):
-    compiled = dynascope.compile(in_lists, backend=backend, fullgraph=True)
-    for n in (2, 3, 5):
+@pytest.mark.parametrize("program", [in_lists, as_arguments])
+def test_they_are_read_in_lists_of_integers(program, backend):
+    compiled = dynascope.compile(program, backend=backend, fullgraph=True)
+    for n in (2, 3, 6):
         x = torch.randn(3, 8)
-        torch.testing.assert_close(compiled(x, torch.tensor(n)), in_lists(x, torch.tensor(n)))
+        torch.testing.assert_close(compiled(x, torch.tensor(n)), program(x, torch.tensor(n)))
+
+
+def test_what_does_not_fit_is_eagers_error():
+    def in_rows(x, n):
+        return x.view(n, -1) * 2
+
+    compiled = dynascope.compile(in_rows, fullgraph=True)
+    for n in (2, 5, 4):
+        if n == 5:
+            with pytest.raises(RuntimeError, match="is invalid for input of size 24"):
+                compiled(torch.ones(3, 8), torch.tensor(n))
+        else:
+            torch.testing.assert_close(compiled(torch.ones(3, 8), torch.tensor(n)), in_rows(torch.ones(3, 8), torch.tensor(n)))
 
 
 def test_gradients_lead_through_what_lists_pad():

@@ -189,6 +189,8 @@ class Machine:
         """The blocks that catch warnings and that the program is in (`calls/caught_warnings.py`)."""
         self.read_from: dict[str, tuple[TensorValue, int, int]] = {}
         """Of numbers that only the run knows, the tensors that they were read from, with how often these had been written."""
+        self.numbers_read: dict[torch.fx.Node, SymbolicNumber] = {}
+        """The last number that was read from each tensor."""
         self.hooked: list[tuple[TensorValue, int]] = []
         """Tensors that get hooks when the graph has run, with how often they had been written."""
         self.kept_gradients: dict[TensorValue, Value] = {}

@@ -121,9 +121,12 @@ def number_of(machine: Machine, tensor: TensorValue, below: int = INDEX + 1) -> 
         return None
     if (known := counted_number(machine, tensor)) is not None:
         return known
-    node = machine.graph.call("call_method", "item", (tensor.node,), {})
-    found = number_at(machine, node, kind, dtype, 1 if is_truth else min(INDEX, max(0, below - 1)))
-    machine.journal.set_item(machine.read_from, str(found.size), (tensor, tensor.example._version, machine.uncounted))
+    found = read_before(machine, tensor, below)
+    if found is None:
+        node = machine.graph.call("call_method", "item", (tensor.node,), {})
+        found = number_at(machine, node, kind, dtype, 1 if is_truth else min(INDEX, max(0, below - 1)))
+        machine.journal.set_item(machine.read_from, str(found.size), (tensor, tensor.example._version, machine.uncounted))
+        machine.journal.set_item(machine.numbers_read, tensor.node, found)
     return truth_of(machine, found) if is_truth else found
 
 
@@ -147,6 +150,15 @@ def tensor_read(machine: Machine, number: SymbolicNumber) -> Value:
     """The tensor of integers that a number was read from, where it still holds it; else the number."""
     tensor = still_held(machine, number)
     return tensor if tensor is not None and is_place(tensor.example) else number
+
+
+def read_before(machine: Machine, tensor: TensorValue, below: int) -> SymbolicNumber | None:
+    """The number in a tensor that was read already and has not been written since: however often it is read, it is one. What it is taken
+    to be has to be `below` what is asked for."""
+    number = machine.numbers_read.get(tensor.node)
+    if number is None or still_held(machine, number) is None:
+        return None
+    return number if number.python_type is float or number.size.hint < max(below, 1) else None
 
 
 def still_held(machine: Machine, number: SymbolicNumber) -> TensorValue | None:

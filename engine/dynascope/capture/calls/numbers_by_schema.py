@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 NUMBERS = (torch.NumberType, torch.FloatType)
 SIZED = frozenset({"arange", "range"})
 """Of which the number says how many elements there are."""
+OPERATOR_BY_OPERATOR = frozenset({"unflatten"})
+"""With a number that only the run knows there are no kernels for what is around it: they are made once it is one of Python's."""
 
 
 def with_numbers(machine: Machine, name: str, arguments: list[Value], keywords: dict[str, Value]) -> list[Value] | None:
@@ -47,11 +49,15 @@ def with_numbers(machine: Machine, name: str, arguments: list[Value], keywords: 
 
 
 def with_lists(machine: Machine, name: str, arguments: list[Value], keywords: dict[str, Value]) -> list[Value] | None:
-    """The arguments with numbers for the tensors in lists of integers; None where there is none, or it stays a break."""
+    """The arguments with numbers for the tensors in lists of integers; None where there is none, or it stays a break. A method takes the
+    items of its only list as arguments too (`x.repeat(1, t)`)."""
+    if 1 in list_places(name) and len(arguments) > 1 and not keywords and not is_list(machine.realize(arguments[1])):
+        items = with_items(machine, TupleValue(tuple(arguments[1:])))
+        return [arguments[0], *items.items] if items is not None and any(map(is_tensor, map(machine.realize, arguments[1:]))) else None
     found = []
     for place, given in zip((*range(len(arguments)), *keywords), (*arguments, *keywords.values()), strict=True):
         value = machine.realize(given)
-        if isinstance(value, (ListValue, TupleValue)) and any(tensors_in(map(machine.realize, value.items))):
+        if is_list(value) and any(map(is_tensor, map(machine.realize, value.items))):
             if place not in list_places(name) or (value := with_items(machine, value)) is None:
                 return None
         found.append(value)
@@ -59,11 +65,19 @@ def with_lists(machine: Machine, name: str, arguments: list[Value], keywords: di
     return None if is_same else found
 
 
-def with_items(machine: Machine, value: ListValue | TupleValue) -> Value | None:
+def is_list(value: Value) -> bool:
+    return isinstance(value, (ListValue, TupleValue))
+
+
+def is_tensor(value: Value) -> bool:
+    return isinstance(value, TensorValue)
+
+
+def with_items(machine: Machine, value: ListValue | TupleValue) -> TupleValue | None:
     """A tensor that is there twice is one number."""
     read: dict[torch.fx.Node, Value | None] = {}
     items = [read_number(machine, each, read) if is_integer(each) else each for each in map(machine.realize, value.items)]
-    is_left = None in read.values() or any(isinstance(each, TensorValue) for each in items)
+    is_left = None in read.values() or any(map(is_tensor, items))
     return None if is_left else TupleValue(tuple(items))
 
 
@@ -73,8 +87,8 @@ def is_integer(value: Value) -> bool:
 
 @cache
 def list_places(name: str) -> frozenset[int | str]:
-    """Positions and names of the arguments that are lists of integers in each overload."""
-    packet = getattr(torch.ops.aten, name, None)
+    """Positions and names of the arguments that are lists of integers where they are lists."""
+    packet = getattr(torch.ops.aten, name, None) if name not in OPERATOR_BY_OPERATOR else None
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return frozenset()
     lists: set[int | str] = set()
@@ -82,8 +96,8 @@ def list_places(name: str) -> frozenset[int | str]:
     for overload in (getattr(packet, overload) for overload in packet.overloads()):
         for at, argument in enumerate(overload._schema.arguments):
             place = {argument.name} if argument.kwarg_only else {at, argument.name}
-            is_list = isinstance(argument.type, torch.ListType) and isinstance(argument.type.getElementType(), torch.IntType)
-            (lists if is_list else others).update(place)
+            if isinstance(argument.type, torch.ListType):
+                (lists if isinstance(argument.type.getElementType(), torch.IntType) else others).update(place)
     return frozenset(lists - others)
 
 
