@@ -138,3 +138,14 @@ def test_a_float_in_such_a_list_is_refused_as_eager_does():
 
     with pytest.raises(TypeError, match="must be tuple of ints"):
         dynascope.compile(padded)(torch.ones(3), torch.tensor(1.5))
+
+
+@pytest.mark.expects("data-dependent-value")
+def test_what_two_numbers_mirror_is_a_break_with_kernels_behind_it():
+    def mirrored(x, n, m):
+        return F.pad(x.sin(), (n, m), mode="reflect") * 2
+
+    compiled = dynascope.compile(mirrored)
+    for n in (2, 3):
+        x = torch.randn(3, 8)
+        torch.testing.assert_close(compiled(x, torch.tensor(n), torch.tensor(1)), mirrored(x, torch.tensor(n), torch.tensor(1)))

@@ -16,9 +16,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from dynascope.capture.calls.arguments import argument as told
 from dynascope.capture.calls.late_numbers import number_of, read_number
 from dynascope.capture.calls.operands import tensors_in
-from dynascope.capture.values import ListValue, SymbolicNumber, TensorValue, TupleValue, Value
+from dynascope.capture.values import (
+    ConstantValue,
+    ListValue,
+    SymbolicNumber,
+    TensorValue,
+    TupleValue,
+    Value,
+    constant_of,
+)
+from dynascope.sizes import roots_of
 
 if TYPE_CHECKING:
     from dynascope.capture.machine import Machine
@@ -60,9 +70,21 @@ def with_lists(machine: Machine, name: str, arguments: list[Value], keywords: di
         if is_list(value) and any(map(is_tensor, map(machine.realize, value.items))):
             if place not in list_places(name) or (value := with_items(machine, value)) is None:
                 return None
+            if mirrors(machine, name, arguments, keywords) and len(roots_of(each.size for each in value.items if is_number_read(each))) > 1:
+                return None
         found.append(value)
     is_same = all(one is machine.realize(other) for one, other in zip(found, (*arguments, *keywords.values()), strict=True))
     return None if is_same else found
+
+
+def mirrors(machine: Machine, name: str, arguments: list[Value], keywords: dict[str, Value]) -> bool:
+    """Whether it pads with what is there. By several numbers that only the run knows, that runs operator by operator."""
+    mode = told(arguments, keywords, 2, "mode", ConstantValue("constant"))
+    return name == "pad" and constant_of(machine.realize(mode)) != "constant"
+
+
+def is_number_read(value: Value) -> bool:
+    return isinstance(value, SymbolicNumber)
 
 
 def is_list(value: Value) -> bool:
