@@ -17,7 +17,7 @@ from typing import Any
 
 from dynascope.loops.index import Extent
 from dynascope.sizes import Operation, Polynomial, Root, Size, is_printed, leaves
-from dynascope.sizes.expression import plain
+from dynascope.sizes.expression import Integer, add, plain
 from dynascope.sizes.functions import FUNCTIONS
 
 LONGEST = 24
@@ -71,9 +71,21 @@ def _text(expression: Any, *how: Any) -> str:
         if expression.name == "blocks":
             count, block = expression.arguments
             return f"({_text(count, *how)} + {block - 1}) {quotient} {block}"
+        if (whole := _rounded_up(expression)) is not None:
+            part = _grouped(whole, *how)
+            return f"{part} - {part} {quotient} 2"
         left, right = (_grouped(argument, *how) for argument in expression.arguments)
         return f"{left} {quotient if expression.name == '//' else '%'} {right}"
     return name_of(expression) if isinstance(expression, (Root, Operation)) else str(expression)
+
+
+def _rounded_up(quotient: Operation) -> Integer | None:
+    """What a half that is rounded up, `(n + 1) // 2`, is half of. Told that n is a multiple of 16, Triton sees that `n - n // 2` is one
+    of 8, where it knows nothing of a half of `n + 1`: vectors of the second half hang on it."""
+    dividend, divisor = quotient.arguments
+    if quotient.name != "//" or divisor != 2 or not isinstance(dividend, Polynomial) or dividend.terms[-1] != ((), 1):
+        return None
+    return add(dividend, -1)
 
 
 def _grouped(argument: Any, *how: Any) -> str:

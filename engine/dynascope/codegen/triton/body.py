@@ -19,6 +19,8 @@ from dynascope.codegen.triton.dtypes import TEXT, literal, typed_constant
 from dynascope.codegen.triton.helpers import HELPERS
 from dynascope.codegen.triton.narrow import COMPARISONS, narrow_positions
 from dynascope.codegen.triton.operations import Precision, exact_reciprocal, helpers_in, render, render_cast
+from dynascope.codegen.triton.otherwise import otherwise, outside
+from dynascope.codegen.triton.places import in_steps
 from dynascope.codegen.triton.tile import Tile, index_text
 from dynascope.codegen.triton.writer import KernelWriter
 from dynascope.loops.index import Index, variable
@@ -131,6 +133,8 @@ class BodyPrinter:
         for operation in body:
             self.axes.append(self._axes(operation))
         self._narrow = frozenset() if tile.wide else narrow_positions(body)
+        is_any_length = any(isinstance(axis.count, Size) for axis in tile.axes if axis.name == "column")
+        self._otherwise = otherwise(body, dtypes, is_any_length)
 
     def name(self, number: int) -> str:
         return self._names[number]
@@ -158,6 +162,11 @@ class BodyPrinter:
             return f"tl.full({self.tile.shape}, {text}, {TEXT[self.body[number].dtype]})"
         return f"tl.broadcast_to({text}, {self.tile.shape})"
 
+    def outside(self, number: int) -> str | None:
+        """What the value is in columns past the end, where that is known."""
+        found = outside(self.body, number, self._otherwise.constants, lambda load: "column" in self.axes[load])
+        return None if found is None else literal(found or 0)
+
     def masks(self, axes: frozenset[str]) -> list[str]:
         return self.tile.mask_of(axes)
 
@@ -171,8 +180,9 @@ class BodyPrinter:
         masks = self.masks(pointed)
         if load.guard is not None:
             masks.append(self.values[load.guard])
-        place = f"{self._buffers[load.buffer]} + {self._at(load.index)}" + self._widened(self.axes[number] - pointed)
-        masked = f", mask={_all(masks)}, other=0" if masks else ""
+        place = self._pointer(load.buffer, load.index) + self._widened(self.axes[number] - pointed)
+        constant = self._otherwise.constants.get(number)
+        masked = f", mask={_all(masks)}, other={0 if constant is None else _number(constant)}" if masks else ""
         stored = self._dtypes[load.buffer]
         self.assign(number, render_cast(f"tl.load({place}{masked})", stored, load.dtype))
 
@@ -192,7 +202,7 @@ class BodyPrinter:
 
     def at(self, store: Store) -> str:
         """The pointer that a store's index names."""
-        return f"{self._buffers[store.buffer]} + {self._at(store.index)}"
+        return self._pointer(store.buffer, store.index)
 
     def _widened(self, axes: frozenset[str]) -> str:
         """What makes a pointer vary along `axes` too, as a mask or a value does. No other dimension is widened: what is read
@@ -240,6 +250,9 @@ class BodyPrinter:
         self.asserts = True
 
     def _compute(self, number: int, operation: Compute) -> None:
+        if number in self._otherwise.chosen:
+            self.values[number] = self.values[self._otherwise.chosen[number]]
+            return
         kinds = [self.body[argument].dtype for argument in operation.arguments]
         if operation.name == "cast":
             (source,) = operation.arguments
@@ -314,6 +327,12 @@ class BodyPrinter:
     def _index_axes(self, index: Index) -> frozenset[str]:
         axes = self.tile.axes_of(index.symbols)
         return axes.union(*(self.axes[value] for value in index.loaded))
+
+    def _pointer(self, buffer: str, index: Index) -> str:
+        positions = {axis.name: at for at, axis in enumerate(self.tile.dimensions)}
+        parts, number = in_steps(index, lambda atom: [positions[a] for a in self._index_axes(variable(atom)) if a in positions])
+        steps = [self._at(part) for part in parts] + ([str(number)] if number or not parts else [])
+        return " + ".join([self._buffers[buffer], *steps]).replace("+ -", "- ")
 
     def _at(self, index: Index) -> str:
         text = index_text(index, self.values, self.tile)

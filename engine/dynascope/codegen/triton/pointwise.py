@@ -52,10 +52,10 @@ def _choose(facts: GroupFacts, device: DeviceModel) -> tuple[tuple[Axis, ...], i
     if between is not None:
         rows = (*(symbol for symbol in rows if symbol != between), between)
     block, warps = _flat_block(facts, device, strides=between is None and _strides(facts))
-    return _without_divisions(rows, block) or ((Axis("lane", rows, block),), warps)
+    return _without_divisions(facts, rows, block) or ((Axis("lane", rows, block),), warps)
 
 
-def _without_divisions(rows: tuple[Symbol, ...], most: int) -> tuple[tuple[Axis, ...], int] | None:
+def _without_divisions(facts: GroupFacts, rows: tuple[Symbol, ...], most: int) -> tuple[tuple[Axis, ...], int] | None:
     """Axes and warps where flat positions would be divided by a number that varies, which takes a GPU some twenty instructions an element:
     the last such loop, with those inside, is an axis of its own, and a program has one place along the others. None where too much of its
     blocks would lie past its end. (Of tiles of several such places Triton does not see in which direction memory runs.)"""
@@ -69,7 +69,7 @@ def _without_divisions(rows: tuple[Symbol, ...], most: int) -> tuple[tuple[Axis,
     block = next((block for block in visited if visited[block] <= _LITTLE_OUTSIDE * min(visited.values())), 0)
     if not block or visited[block] > _MOST_OUTSIDE * count:
         return None
-    return (Axis("row", outer, 1), Axis("lane", inner, block)), max(1, block // (32 * _OF_A_THREAD))
+    return (Axis("row", outer, 1), Axis("lane", inner, block)), _warps(facts, block)
 
 
 def _flat_block(facts: GroupFacts, device: DeviceModel, strides: bool) -> tuple[int, int]:
@@ -84,8 +84,12 @@ def _flat_block(facts: GroupFacts, device: DeviceModel, strides: bool) -> tuple[
         return 32 * warps * _OF_MANY_LOADS, warps
     if block >= 512 and strides:
         return 512, 8
-    per_thread = 16 if facts.is_heavy and block == 1024 else _OF_A_THREAD
-    return block, max(1, block // (32 * per_thread))
+    return block, _warps(facts, block)
+
+
+def _warps(facts: GroupFacts, block: int) -> int:
+    per_thread = 2 * _OF_A_THREAD if facts.is_heavy and block == 1024 else _OF_A_THREAD
+    return max(1, block // (32 * per_thread))
 
 
 def _strides(facts: GroupFacts) -> bool:

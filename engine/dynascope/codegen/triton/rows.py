@@ -393,28 +393,23 @@ class _RowKernel:
         text = self._whole_element(reduce)
         if rule.type == "tl.int32" and self.facts.body[argument].dtype.itemsize == 1:
             text = f"{text}.to(tl.int32)"
-        if not self.column.is_masked or (rule.identity == "0" and self._is_zero_outside(argument)):
+        if not self.column.is_masked or self.printer.outside(argument) == rule.identity:
             return text
         return f"tl.where({self.column.mask}, {text}, {rule.identity})"
-
-    def _is_zero_outside(self, number: int) -> bool:
-        operation = self.facts.body[number]
-        if isinstance(operation, Load):
-            return "column" in self.printer.axes[number]
-        if isinstance(operation, Compute) and operation.name == "cast":
-            return self._is_zero_outside(operation.arguments[0])
-        return False
 
     def _whole_element(self, reduce: int) -> str:
         return self.printer.spread(self.facts.body[reduce].arguments[0], frozenset(("row", "column")))
 
-    def _position(self) -> str:
-        """The columns' numbers in the whole tile, past the end so large that they never win."""
+    def _position(self, reduce: int) -> str:
+        """The columns' numbers in the whole tile, past the end so large that they never win. Where the identity stands there they are as
+        large as they are: if the row holds nothing else, its first column still is before them."""
         looping = [symbol for symbol in self.column.symbols if not is_constant(symbol.extent, 1)]
         flat = looping[0].name if len(looping) == 1 else "column"
         flat = f"{flat}.to({self._position_type()})" if self.tile.wide else flat
         flat = f"tl.broadcast_to({flat}, {self.tile.shape})"
-        return f"tl.where({self.column.mask}, {flat}, {self._no_position()})" if self.column.is_masked else flat
+        (argument,) = self.facts.body[reduce].arguments
+        is_any = not self.column.is_masked or self.printer.outside(argument) == self._rule(reduce).identity
+        return flat if is_any else f"tl.where({self.column.mask}, {flat}, {self._no_position()})"
 
     def _position_type(self) -> str:
         """Of the numbers of columns: few need 64 bits, and it takes long to compare those."""
@@ -436,7 +431,7 @@ class _RowKernel:
         self.writer.write(f"{block} = {self._element(reduce)}", operation.origin)
         self.writer.write(f"{name}_value = {self._fold(reduce, block)}", operation.origin)
         # Where the extremum is a NaN, it equals nothing; and if any is, it is the extremum.
-        places = f"tl.where(({block} == {name}_value) | ({block} != {block}), {self._position()}, {self._no_position()})"
+        places = f"tl.where(({block} == {name}_value) | ({block} != {block}), {self._position(reduce)}, {self._no_position()})"
         self.printer.assign(reduce, f"{self._kept(f'tl.min({places}, {self.axis})')}.to(tl.int64)", name)
 
     def _lanes(self, reduce: int) -> list[tuple[str, str, str]]:
@@ -454,7 +449,7 @@ class _RowKernel:
         operation, names = self.facts.body[reduce], self._lane_names(reduce)
         element = self._element(reduce)
         if operation.kind in INDEXED:
-            helper = f"{INDEXED[operation.kind]}({names[0]}, {names[1]}, {element}, {self._position()})"
+            helper = f"{INDEXED[operation.kind]}({names[0]}, {names[1]}, {element}, {self._position(reduce)})"
             self.writer.write(f"{names[0]}, {names[1]} = {self._use(helper)}", operation.origin)
             return
         joined = self._use(self._rule(reduce).join.format(names[0], element))
@@ -550,7 +545,7 @@ class _RowKernel:
 
     def _blocks(self, reduce: int) -> list[str]:
         """The elements that are reduced, with their places where these are asked for."""
-        return [self._element(reduce), *([self._position()] if self.facts.body[reduce].kind in INDEXED else [])]
+        return [self._element(reduce), *([self._position(reduce)] if self.facts.body[reduce].kind in INDEXED else [])]
 
     def _settled_part(self, total: int) -> tuple[list[str], str]:
         """Squares around the mean of this part."""
