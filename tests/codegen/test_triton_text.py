@@ -17,7 +17,10 @@ from dynascope.codegen.triton import operations
 from dynascope.codegen.triton.emit import EmitError, emit_triton
 from dynascope.codegen.triton.kernel import kernel_fact
 from dynascope.codegen.triton.operations import UnknownOperation, exact_reciprocal, render, render_cast
+from dynascope.codegen.triton.otherwise import otherwise
+from dynascope.loops.index import Symbol, variable
 from dynascope.loops.lower import lower
+from dynascope.loops.nodes import Compute, Constant, Load
 from dynascope.loops.operations import TABLE
 from dynascope.schedule.fusion import fuse
 from recording import record
@@ -383,3 +386,39 @@ def test_few_of_them_and_those_whose_places_are_found_are_held():
     masked = lambda x, mask: (x * mask).sum(1)  # noqa: E731
     assert streams(masked, (128, 1000, 512), (128, 1000, 1)) and not streams(masked, (64, 1000, 512), (64, 1000, 1))
     assert streams(lambda x: x.amax(1), (64, 1000, 2048)) and not streams(lambda x: x.max(1), (64, 1000, 2048))
+
+
+def places_read(kernel, buffer="x"):
+    """What `tl.load` reads of a buffer: the part of each place that lanes differ in, and the number after it."""
+    return re.findall(rf"tl\.load\({buffer} \+ (.+?)(?: ([+-] \d+))?(?:, mask=.*?)?\)\n", body_of(kernel))
+
+
+def test_the_elements_of_a_window_have_one_address():
+    """And what its padding is, the loads give."""
+    kernel = kernel_of(lambda x: torch.nn.functional.max_pool2d(x, 3, 2, 1), (64, 64, 112, 112))
+    places = places_read(kernel)
+    assert len(places) == 9 and len({base for base, _ in places}) == 1
+    assert sorted(number for _, number in places) == sorted(["", "- 113", "- 112", "- 111", "- 1", "+ 1", "+ 111", "+ 112", "+ 113"])
+    assert "tl.where" not in kernel.text and kernel.text.count('other=float("-inf")') == 5
+
+
+def test_a_row_has_one_address():
+    assert {base for base, _ in places_read(emit(groups.softmax(4096, 300)))} == {"300*r0 + c0"}
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "is_given"), [(0.1, torch.float32, True), (0.1, torch.bfloat16, False), (2.0, torch.bfloat16, True)]
+)
+def test_a_choice_is_made_by_the_load_where_its_number_can_be_stored(number, dtype, is_given):
+    kernel = kernel_of(lambda x: torch.nn.functional.pad(x.float(), (1, 1), value=number), (512, 77), dtype=dtype)
+    assert (f"other={number})" in kernel.text) == is_given and ("tl.where" in kernel.text) != is_given
+
+
+def test_a_load_that_something_else_reads_chooses_nothing():
+    """`otherwise` of a body in which the guarded element is also added."""
+    x = Load(torch.float32, (0,), None, "x", variable(Symbol("r0", 8)), 0)
+    guard, three = Constant(torch.bool, (), None, True), Constant(torch.float32, (), None, 3.0)
+    chosen = Compute(torch.float32, (0, 1, 2), None, "where")
+    assert otherwise((guard, x, three, chosen), {"x": torch.float32}, False).chosen == {3: 1}
+    also = Compute(torch.float32, (1, 3), None, "add")
+    assert not otherwise((guard, x, three, chosen, also), {"x": torch.float32}, False).chosen

@@ -159,3 +159,20 @@ def test_positions_beyond_int32_are_another_kernel():
     program = lambda x: x + 1  # noqa: E731
     _, (narrow,) = kernels_of(program, [tensor("s0", 64)], {"s0": 64})
     assert [p.kind for p in narrow.parameters][-1] == "i32"
+
+
+@pytest.mark.parametrize("kind", ["softmax", "logsumexp", "amax", "amin", "argmax", "argmin"])
+def test_rows_of_infinities_and_of_no_number(kind):
+    """What stands past a row's end is no element of it, also where all of the row is what stands there."""
+    function = lambda x: getattr(x, kind)(1)  # noqa: E731
+    graph = symbolic_graph(function, [tensor("s0", "s1")], {"s0": 5, "s1": 12})
+    executor = Executor(fuse(lower(graph.module)), launchers_for, SMALL)
+    for values in ({"s0": 5, "s1": 12}, {"s0": 5, "s1": 31}, {"s0": 7, "s1": 3}):
+        arguments = graph.arguments(values)
+        (x,) = (each for each in arguments if isinstance(each, torch.Tensor))
+        x[0], x[1], x[2], x[3, 1], x[4, -1] = -INFINITY, INFINITY, float("nan"), -INFINITY, float("nan")
+        for result, want in zip(executor(*arguments), [function(x)], strict=True):
+            torch.testing.assert_close(result, want, equal_nan=True)
+
+
+INFINITY = float("inf")
