@@ -79,7 +79,6 @@ def test_the_argument_and_views_of_it(layout: str) -> None:
     compare("views", filled, LAYOUTS[layout])
 
 
-@pytest.mark.expects("foreign-value")
 def test_a_generator_of_its_own() -> None:
     def draws(compiled: bool) -> tuple:
         generator = torch.Generator().manual_seed(7)
